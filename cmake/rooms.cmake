@@ -1,0 +1,36 @@
+# tarry_room(NAME ROOMS <rooms it may use> LINK <libraries>): every .cc below src/NAME. The files of src/NAME/pages, which
+# browsers get, become bytes in it.
+function(tarry_room name)
+  cmake_parse_arguments(R "" "" "ROOMS;LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  if(NOT sources)
+    file(WRITE ${CMAKE_BINARY_DIR}/empty_${name}.cc "")
+    set(sources ${CMAKE_BINARY_DIR}/empty_${name}.cc)
+  endif()
+  if(EXISTS ${PROJECT_SOURCE_DIR}/src/${name}/pages)
+    set(pages ${CMAKE_BINARY_DIR}/pages_of_${name}.cc)
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/pages/*)
+    add_custom_command(OUTPUT ${pages} DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/pages.cmake
+      COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/src/${name}/pages -DOUT=${pages}
+        -P ${PROJECT_SOURCE_DIR}/cmake/pages.cmake)
+    set_source_files_properties(${pages} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    list(APPEND sources ${pages})
+  endif()
+  add_library(tarry_${name} STATIC ${sources})
+  list(TRANSFORM R_ROOMS PREPEND tarry_)
+  target_link_libraries(tarry_${name} PUBLIC tarry_flags ${R_ROOMS} ${R_LINK})
+  target_precompile_headers(tarry_${name} REUSE_FROM tarry_pch)
+endfunction()
+
+# tarry_program(NAME DIR <folder> ROOMS ... LINK ...): an executable in the build's top folder.
+function(tarry_program name)
+  cmake_parse_arguments(R "" "DIR" "ROOMS;LINK" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${R_DIR}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  list(TRANSFORM R_ROOMS PREPEND tarry_)
+  target_link_libraries(${name} PRIVATE tarry_flags ${R_ROOMS} ${R_LINK})
+  target_precompile_headers(${name} REUSE_FROM tarry_pch)
+endfunction()

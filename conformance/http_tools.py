@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""Tools made for RabbitMQ's management API, unchanged, against ours: rabbitmqadmin as RabbitMQ ships it, Debian's Nagios
+checks, curl, and Prometheus' own parser. Usage: http_tools.py (starts brokers of its own from $TARRYMQ)."""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from broker import ROOT, Broker, scratch  # noqa: E402
+from report import Fail, Report, Skip, check  # noqa: E402
+from sources import run as bounded  # noqa: E402
+
+KEPT = os.path.join(ROOT, "build", "conformance", "rabbitmqadmin")
+IN_PACKAGE = "usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins/rabbitmq_management-*/priv/www/cli/rabbitmqadmin"
+
+
+def rabbitmqadmin_script():
+    """The script of Debian's package rabbitmq-server, taken out of it without installing a broker."""
+    if os.path.exists(KEPT):
+        return KEPT
+    os.makedirs(os.path.dirname(KEPT), exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        bounded(["apt-get", "download", "-q", "rabbitmq-server"], 120, cwd=folder)
+        package = glob.glob(os.path.join(folder, "rabbitmq-server_*.deb"))
+        check(package, "apt-get download left no package")
+        bounded(["dpkg-deb", "-x", package[0], folder], 60)
+        script = glob.glob(os.path.join(folder, IN_PACKAGE))
+        check(script, "the package holds no rabbitmqadmin")
+        with open(script[0]) as source, open(KEPT + ".new", "w") as kept:
+            kept.write(source.read())
+    os.replace(KEPT + ".new", KEPT)
+    return KEPT
+
+
+class World:
+    def __init__(self, broker, folder):
+        self.broker, self.folder = broker, folder
+        self.admin_script = None
+
+    def admin(self, *words, user="guest", password="guest", vhost="/"):
+        """Runs rabbitmqadmin; its output."""
+        if self.admin_script is None:
+            self.admin_script = rabbitmqadmin_script()
+        done = subprocess.run([sys.executable, self.admin_script, "-P", str(self.broker.http), "-u", user, "-p", password,
+                               "-V", vhost, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        text = done.stdout.decode(errors="replace")
+        check(done.returncode == 0 and "***" not in text, "rabbitmqadmin %s: %s" % (" ".join(words), text))
+        return text
+
+    def rows(self, what, *columns):
+        text = self.admin("-f", "raw_json", "list", what, *columns)
+        return [] if text.startswith("No items") else json.loads(text)
+
+    def get(self, path):
+        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.broker.http, path))
+        request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read().decode()
+
+
+def admin_lists(world):
+    for what in ("users", "vhosts", "connections", "exchanges", "bindings", "permissions", "channels", "parameters",
+                 "consumers", "queues", "policies", "operator_policies", "vhost_limits", "nodes"):
+        world.admin("list", what)
+        world.admin("-d", "3", "-f", "long", "list", what)
+    check("TarryMQ" in world.get("/api/overview"), "no overview")
+    world.admin("show", "overview")
+    check([r["name"] for r in world.rows("users", "name")] == ["guest"], "users")
+
+
+def admin_declares(world):
+    world.admin("declare", "queue", "name=a q", "durable=true", 'arguments={"x-max-length": 5}')
+    world.admin("declare", "exchange", "name=x", "type=topic")
+    world.admin("declare", "binding", "source=x", "destination=a q", "routing_key=k.#")
+    world.admin("declare", "policy", "name=p", "pattern=^a", 'definition={"message-ttl": 60000}', "priority=3")
+    world.admin("declare", "operator_policy", "name=op", "pattern=^a", 'definition={"max-length": 3}')
+    world.admin("declare", "vhost", "name=other", "tracing=true")
+    world.admin("declare", "user", "name=u", "password=pw", "tags=management")
+    world.admin("declare", "permission", "vhost=other", "user=u", "configure=.*", "write=.*", "read=.*")
+    world.admin("declare", "vhost_limit", "vhost=other", "name=max-queues", "value=1")
+    world.admin("declare", "parameter", "component=mine", "name=n", 'value={"a": 1}')
+    queue = world.rows("queues")[0]
+    check(queue["name"] == "a q" and queue["policy"] == "p" and queue["operator_policy"] == "op", "queue: %s" % queue)
+    check({"source": "x", "destination": "a q", "routing_key": "k.#"} in
+          world.rows("bindings", "source", "destination", "routing_key"), "no binding")
+    check(world.rows("vhost_limits") == [{"vhost": "other", "value": {"max-queues": 1}}], "limits")
+    world.admin("declare", "queue", "name=one", user="u", password="pw", vhost="other")
+    try:
+        world.admin("declare", "queue", "name=two", user="u", password="pw", vhost="other")
+    except Fail as refused:
+        check("queue limit" in str(refused), "refused otherwise: %s" % refused)
+    else:
+        raise Fail("a second queue went over the limit of 1")
+
+
+def admin_messages(world):
+    world.admin("publish", "routing_key=a q", "payload=first")
+    world.admin("publish", "exchange=x", "routing_key=k.1", "payload=second", 'properties={"delivery_mode": 2}')
+    check("first" in world.admin("get", "queue=a q", "count=2"), "get shows nothing")
+    check("second" in world.admin("get", "queue=a q", "count=2", "ackmode=ack_requeue_false"), "get takes nothing")
+    world.admin("publish", "routing_key=a q", "payload=third")
+    world.admin("purge", "queue", "name=a q")
+    check(world.rows("queues", "name", "messages")[0]["messages"] == 0, "purge left something")
+
+
+def admin_definitions(world):
+    file = os.path.join(world.folder, "all.json")
+    world.admin("export", file)
+    with open(file) as exported:
+        first = json.load(exported)
+    for what, *name in (("queue", "name=a q"), ("exchange", "name=x"), ("policy", "name=p"), ("operator_policy", "name=op"),
+                        ("vhost", "name=other"), ("user", "name=u"), ("parameter", "component=mine", "name=n")):
+        world.admin("delete", what, *name)
+    check(world.rows("queues") == [], "queues are left")
+    world.admin("import", file)
+    again = os.path.join(world.folder, "again.json")
+    world.admin("export", again)
+    with open(again) as exported:
+        check(json.load(exported) == first, "export, delete, import, export: not the same")
+
+
+def admin_closes_connections(world):
+    import pika
+    connection = pika.BlockingConnection(pika.URLParameters(world.broker.url))
+    connection.channel()
+    name = world.rows("connections", "name")[0]["name"]
+    check(len(world.rows("channels")) == 1, "channels")
+    world.admin("close", "connection", "name=" + name)
+    try:
+        connection.process_data_events(time_limit=20)
+        raise Fail("the connection is still there")
+    except pika.exceptions.ConnectionClosedByBroker as closed:
+        check(closed.reply_code == 320, "code %d" % closed.reply_code)
+
+
+def nagios(world, name, *more, status=0):
+    program = "/usr/bin/check_rabbitmq_" + name
+    if not os.path.exists(program):
+        raise Skip("nagios-plugins-rabbitmq is not installed")
+    done = subprocess.run([program, "-H", "127.0.0.1", "--port", str(world.broker.http), *more], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60)
+    text = done.stdout.decode(errors="replace")
+    check(done.returncode == status, "%s: status %d, %s" % (name, done.returncode, text))
+    return text
+
+
+def nagios_checks(world):
+    world.admin("declare", "queue", "name=watched", "durable=true")
+    for i in range(3):
+        world.admin("publish", "routing_key=watched", "payload=m")
+    nagios(world, "aliveness")
+    nagios(world, "overview")
+    nagios(world, "overview", "-c", "2,-1,-1", status=2)
+    nagios(world, "objects")
+    nagios(world, "connections")
+    nagios(world, "queue", "--queue", "watched")
+    nagios(world, "queue", "--queue", "watched", "-c", "1,-1,-1,-1", status=2)
+    # They take a figure of 0 for one that is missing: somebody is connected.
+    import pika
+    client = pika.BlockingConnection(pika.ConnectionParameters(port=world.broker.amqp))
+    for name in ("watermark", "partition", "server"):
+        nagios(world, name, "--node", "localhost")   # it makes rabbit@localhost of it
+    client.close()
+
+
+def curl_examples(world):
+    """Those of the README, as they stand there."""
+    with open(os.path.join(ROOT, "README.md")) as file:
+        lines = [line.strip() for line in file if line.strip().startswith("curl ")]
+    check(len(lines) >= 4, "the README has %d curl lines" % len(lines))
+    world.admin("declare", "queue", "name=orders", "durable=true", 'arguments={"x-delayed-retry-min": 500}')
+    for line in lines:
+        command = line.replace("15672", str(world.broker.http)).replace("curl ", "curl -f ", 1)
+        done = subprocess.run(["/bin/bash", "-c", command], cwd=world.folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60)
+        check(done.returncode == 0, "%s: status %d, %s" % (line, done.returncode, done.stdout.decode(errors="replace")))
+
+
+def prometheus_parses(world):
+    try:
+        from prometheus_client.parser import text_string_to_metric_families as parse
+    except ImportError:
+        raise Skip("python3-prometheus-client is not installed")
+    world.admin("declare", "queue", 'name=a "quoted\\name', "durable=true", 'arguments={"x-delayed-retry-min": 1000}')
+    for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_coarse_metrics&vhost=/"):
+        families = {family.name: family for family in parse(world.get(path))}
+        check(families, path + " is empty")
+        if "detailed" in path:
+            continue
+        for name in ("tarrymq_queue_messages_delayed", "tarrymq_retries_scheduled", "tarrymq_retries_redelivered",
+                     "tarrymq_retries_postponed", "rabbitmq_queue_messages_ready", "rabbitmq_connections",
+                     "rabbitmq_identity_info", "rabbitmq_global_messages_received"):
+            check(name in families, "%s has no %s" % (path, name))
+    labels = [s.labels.get("queue") for s in families["tarrymq_detailed_queue_messages_ready"].samples]
+    check('a "quoted\\name' in labels, "labels: %s" % labels)
+
+
+def dashboard_names(world):
+    """Every figure that the dashboard of config/ draws is one that the broker has."""
+    with open(os.path.join(ROOT, "config", "grafana-dashboard.json")) as file:
+        text = file.read()
+    json.loads(text)
+    names = set(re.findall(r"\btarrymq_[a-z_]+", text))
+    there = world.get("/metrics") + world.get("/metrics/per-object")
+    missing = [n for n in sorted(names) if "\n" + n.removesuffix("_bucket") not in there]
+    check(names and not missing, "not there: %s" % missing)
+
+
+def main():
+    report = Report("http-tools")
+    with scratch() as folder, Broker(folder) as broker:
+        world = World(broker, folder)
+        report.run([
+            ("rabbitmqadmin lists everything", admin_lists),
+            ("rabbitmqadmin declares, limits and policies take effect", admin_declares),
+            ("rabbitmqadmin publishes, gets, purges", admin_messages),
+            ("rabbitmqadmin exports, deletes, imports, exports the same", admin_definitions),
+            ("rabbitmqadmin closes a connection", admin_closes_connections),
+            ("Nagios' checks", nagios_checks),
+            ("curl, as in the README", curl_examples),
+            ("Prometheus' parser", prometheus_parses),
+            ("the figures of the Grafana dashboard", dashboard_names),
+        ], world)
+    report.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+// Logging in, who sees what, the keyboard, light and dark, lists, and that a refresh takes nothing away from the reader.
+'use strict';
+const { Broker } = require('./broker.js');
+const { log_in, open } = require('./browser.js');
+
+function expect(condition, why) {
+  if (!condition) throw new Error(why);
+}
+const equal = (found, wanted, what) =>
+  expect(JSON.stringify(found) === JSON.stringify(wanted), `${what}: ${JSON.stringify(found)}, not ${JSON.stringify(wanted)}`);
+const none = (troubles) => equal(troubles, [], 'troubles');
+const menu = (page) => page.locator('.menu a').allTextContents();
+/** The next `n` answers of the API to this path. */
+async function answers(page, part, n) {
+  for (let i = 0; i < n; ++i) await page.waitForResponse((r) => r.url().includes('/api/' + part));
+}
+const names = (page) => page.locator('tbody tr td.heading a').allTextContents();
+
+const checks = [];
+const check = (name, run) => checks.push({ name, run });
+
+check('a wrong password is told by the page, and by no dialog of the browser', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base, { expect_status: (r) => r.status() === 401 });
+  await page.goto(base + '/');
+  await page.getByLabel('User').fill('guest');
+  await page.getByLabel('Password').fill('wrong');
+  const [answer] = await Promise.all([page.waitForResponse((r) => r.url().endsWith('/api/whoami')), page.keyboard.press('Enter')]);
+  equal(answer.status(), 401, 'status');
+  equal(answer.headers()['www-authenticate'], undefined, 'the header that makes a browser ask');
+  await page.getByText('Unknown user or wrong password').waitFor();
+  none(troubles);
+});
+
+check('a user without a tag is told why it may not look', async ({ browser, base }) => {
+  const { page } = await open(browser, base, { expect_status: () => true });
+  await page.goto(base + '/');
+  await page.getByLabel('User').fill('app');
+  await page.getByLabel('Password').fill('secret');
+  await page.keyboard.press('Enter');
+  await page.getByText('Not management user').waitFor();
+});
+
+check('the log-in lasts for the tab, and is forgotten after it', async ({ browser, base }) => {
+  const { context, page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.goto(base + '/#/queues');
+  await page.reload();
+  await page.getByRole('heading', { name: 'Queues' }).waitFor();
+  equal(await context.cookies(), [], 'cookies');
+  equal(await page.evaluate(() => Object.keys(localStorage).filter((k) => /auth|pass|user/i.test(k))), [], 'kept beyond the tab');
+  const other = await context.newPage();
+  await other.goto(base + '/');
+  await other.getByLabel('User').waitFor();
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByLabel('User').waitFor();
+  equal(await page.evaluate(() => sessionStorage.getItem('tarrymq.authorization')), null, 'kept after the log-out');
+  none(troubles);
+});
+
+check('a password that is changed meanwhile ends the session with a word', async ({ browser, base, api }) => {
+  await api.call('PUT', 'users/passing', { password: 'one', tags: 'monitoring' });
+  const { page } = await open(browser, base, { expect_status: (r) => r.status() === 401 });
+  await log_in(page, base, 'passing', 'one');
+  await api.call('PUT', 'users/passing', { password: 'two', tags: 'monitoring' });
+  await page.getByText('the user or the password has changed').waitFor();
+  await api.call('DELETE', 'users/passing');
+});
+
+check('what the tags do not allow is not shown', async ({ browser, base }) => {
+  const all = ['Overview', 'Connections', 'Channels', 'Consumers', 'Exchanges', 'Queues', 'Retries', 'Dead letters', 'Policies', 'Users', 'Vhosts', 'Logs'];
+  for (const [user, missing] of [['guest', []], ['maker', ['Users', 'Logs']], ['watcher', ['Policies', 'Users']], ['tenant', ['Policies', 'Users', 'Logs']]]) {
+    const { page, context, troubles } = await open(browser, base);
+    await log_in(page, base, user, user === 'guest' ? 'guest' : 'secret');
+    equal(await menu(page), all.filter((name) => !missing.includes(name)), `menu of ${user}`);
+    await page.goto(base + '/#/vhosts');
+    await page.locator('tbody tr').first().waitFor();
+    equal(await page.getByRole('button', { name: 'Add a vhost' }).count(), user === 'guest' ? 1 : 0, `button of ${user}`);
+    await page.goto(base + '/#/');
+    await page.getByText('Messages a second').waitFor();
+    equal(await page.getByText('Definitions').count(), user === 'guest' ? 1 : 0, `definitions for ${user}`);
+    if (user === 'tenant') {
+      await page.goto(base + '/#/queues');
+      await page.getByText('There is no queue yet').waitFor();
+    }
+    none(troubles);
+    await context.close();
+  }
+});
+
+check('a refresh keeps focus, selection, scroll and what is picked', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.goto(base + '/#/queues?size=100');
+  await page.getByLabel('Select ["/","orders"]').check();
+  const field = page.getByLabel('Filter queues');
+  await field.fill('r');
+  await page.waitForFunction(() => location.hash.includes('name=r'));
+  await answers(page, 'queues?', 1);
+  await field.evaluate((e) => e.setSelectionRange(0, 1));
+  await page.evaluate(() => {
+    scrollTo(0, 300);
+    globalThis.seen = [document.activeElement, document.querySelectorAll('tbody tr')[5], scrollY];
+  });
+  const before = await page.locator('tr', { has: page.getByRole('link', { name: 'orders', exact: true }) }).textContent();
+  await answers(page, 'queues?', 2);
+  await page.waitForFunction((text) => [...document.querySelectorAll('tr')].some((r) => r.querySelector('td.heading')?.textContent === 'orders' && r.textContent !== text), before);
+  const after = await page.evaluate(() => {
+    const [focused, row, y] = globalThis.seen;
+    const now = document.activeElement;
+    return [now === focused, now.selectionStart, now.selectionEnd, row.isConnected, scrollY === y, y > 0,
+      document.querySelectorAll('tr.picked').length];
+  });
+  equal(after, [true, 0, 1, true, true, true, 1], 'focus, selection from, to, same row, same scroll, scrolled, picked');
+  none(troubles);
+});
+
+check('lists are sorted, filtered and paged by the API, and the address tells it', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base);
+  const asked = [];
+  page.on('request', (r) => { if (r.url().includes('/api/queues?')) asked.push(Object.fromEntries(new URL(r.url()).searchParams)); });
+  await log_in(page, base);
+  await page.goto(base + '/#/queues?size=25');
+  await page.getByText('page 1 of 4').waitFor();
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByText('page 2 of 4').waitFor();
+  await page.getByLabel('Filter queues').fill('shard.01');
+  await page.getByText('10 of ').waitFor();
+  equal((await names(page)).length, 10, 'queues that fit');
+  await page.locator('th .sort', { hasText: 'Queue' }).click();
+  await page.waitForFunction(() => document.querySelector('tbody a').textContent === 'shard.019');
+  equal(await page.locator('th[aria-sort]').getAttribute('aria-sort'), 'descending', 'aria-sort');
+  const last = asked[asked.length - 1];
+  equal([last.page, last.page_size, last.sort, last.sort_reverse, last.name], ['1', '25', 'name', 'true', 'shard.01'], 'what the API was asked');
+  await page.getByLabel('regex').check();
+  await page.getByLabel('Filter queues').fill('^(audit|busy)$');
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 2);
+  await page.getByLabel('Filter queues').fill('(');
+  await page.getByText('invalid regular expression').waitFor();
+  troubles.splice(0, troubles.length, ...troubles.filter((t) => !t.startsWith('400 ')));
+  await page.reload();
+  await page.getByText('invalid regular expression').waitFor();
+  equal(await page.getByLabel('Filter queues').inputValue(), '(', 'the filter after a reload');
+});
+
+check('everything can be reached with the keyboard', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.evaluate(() => document.activeElement.blur());
+  const stops = [];
+  for (let i = 0; i < 24; ++i) {
+    await page.keyboard.press('Tab');
+    stops.push(await page.evaluate(() => {
+      const e = document.activeElement;
+      const style = getComputedStyle(e);
+      return [e.getAttribute('aria-label') ?? e.textContent.trim(), style.outlineStyle !== 'none' && style.outlineWidth !== '0px'];
+    }));
+  }
+  const reached = stops.map(([name]) => name);
+  equal(reached[0], 'To the content', 'the first stop');
+  for (const name of ['TarryMQ', 'Refresh', 'Light or dark', 'Log out', 'Queues', 'Logs']) expect(reached.includes(name), `${name} is not reached: ${reached}`);
+  equal(stops.filter(([, seen]) => !seen).map(([name]) => name), [], 'stops whose focus is not seen');
+
+  await page.keyboard.press('g');
+  await page.keyboard.press('q');
+  await page.getByRole('heading', { name: 'Queues' }).waitFor();
+  await page.locator('tbody tr').first().waitFor();
+  await page.keyboard.press('/');
+  equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Filter queues', 'after /');
+  await page.keyboard.type('orders/?g');   // typed, no keys of the page
+  equal(await page.getByLabel('Filter queues').inputValue(), 'orders/?g', 'what was typed');
+  await page.getByRole('button', { name: 'Declare a queue' }).focus();
+  await page.keyboard.press('Enter');
+  await page.locator('dialog[open]').waitFor();
+  for (let i = 0; i < 30; ++i) {
+    await page.keyboard.press('Tab');
+    // The browser's own buttons may come between; the page behind may not.
+    expect(await page.evaluate(() => document.activeElement === document.body || document.activeElement.closest('dialog') !== null), 'the focus left the dialog');
+  }
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  equal(await page.evaluate(() => document.activeElement.textContent), 'Declare a queue …', 'the focus after the dialog');
+  await page.keyboard.press('?');
+  await page.getByText('closes a dialog').waitFor();
+  none(troubles);
+});
+
+check('light and dark follow the system, until somebody chooses', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base, { scheme: 'dark' });
+  await log_in(page, base);
+  const brightness = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor.match(/\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0));
+  expect(await brightness() < 150, 'dark is bright');
+  await page.emulateMedia({ colorScheme: 'light' });
+  expect(await brightness() > 600, 'light is dark');
+  await page.getByLabel('Light or dark').selectOption('dark');
+  expect(await brightness() < 150, 'the choice has no effect');
+  await page.reload();
+  await page.locator('.menu').waitFor();
+  expect(await brightness() < 150, 'the choice is forgotten');
+  await page.getByLabel('Light or dark').selectOption('');
+  expect(await brightness() > 600, 'the system is not followed again');
+  none(troubles);
+});
+
+check('one vhost at a time, if one likes', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.getByLabel('Virtual host').selectOption('tenant');
+  await page.goto(base + '/#/queues');
+  await page.getByText('There is no queue yet').waitFor();
+  await page.goto(base + '/#/exchanges');
+  await page.locator('tbody tr').first().waitFor();
+  equal([...new Set(await page.locator('tbody td:nth-child(2)').allTextContents())], ['tenant'], 'vhosts of the exchanges shown');
+  none(troubles);
+});
+
+check('an alarm is told on every page, and on the overview with what it means', async (world) => {
+  const broker = await Broker.make(['--disk-free-min-bytes', '1000000000000000']);
+  try {
+    const { page, troubles } = await open(world.browser, broker.base);
+    await log_in(page, broker.base);
+    await page.getByText('The disk is nearly full').waitFor();
+    equal(await page.getByRole('alert').count(), 1, 'alerts on the overview');
+    for (const where of ['queues', 'retries', 'logs']) {
+      await page.goto(`${broker.base}/#/${where}`);
+      await page.getByText('Publishers are blocked: the disk is nearly full').waitFor();
+    }
+    none(troubles);
+  } finally {
+    await broker.end();
+  }
+});
+
+module.exports = { checks, answers, equal, expect, none };

@@ -1,0 +1,115 @@
+// Runtime parameters (http-api H-67, H-68): kept, shown and exported. Components that this broker knows take effect.
+#include "http/controllers/common.h"
+
+namespace tarry::http {
+namespace {
+
+Json parameter_json(const ParameterInfo& parameter, bool global) {
+  Json value = Json::parse(parameter.value_json, nullptr, false);
+  if (value.is_discarded()) value = nullptr;
+  Json out{{"name", parameter.name}, {"value", std::move(value)}};
+  if (global) return out;
+  out["component"] = parameter.component;
+  out["vhost"] = parameter.vhost;
+  return out;
+}
+
+using KeepParameter = std::function<bool(const ParameterInfo&)>;
+
+Response list_parameters(Context& context, const Request& request, bool global, const KeepParameter& keep) {
+  VhostFilter visible(context, request.caller);
+  std::vector<Json> objects;
+  for (const ParameterInfo& parameter : context.broker.parameters()) {
+    if (parameter.component.empty() != global || (keep && !keep(parameter))) continue;
+    if (global || visible(parameter.vhost)) objects.push_back(parameter_json(parameter, global));
+  }
+  return list_response(request, objects);
+}
+
+Response get_parameter(Context& context, const Request& request, const ParameterInfo& wanted) {
+  VhostFilter visible(context, request.caller);
+  const bool global = wanted.component.empty();
+  for (const ParameterInfo& parameter : context.broker.parameters()) {
+    if (parameter.component != wanted.component || parameter.vhost != wanted.vhost || parameter.name != wanted.name) {
+      continue;
+    }
+    if (global || visible(parameter.vhost)) return Response::json(parameter_json(parameter, global));
+  }
+  return Response::not_found();
+}
+
+/// Shovels and federation are no part of this broker yet: to take their settings and do nothing would be a lie.
+std::optional<Response> component_refusal(const std::string& component) {
+  for (const char* missing : {"shovel", "federation-upstream", "federation-upstream-set", "federation"}) {
+    if (component != missing) continue;
+    return Response::bad_request("parameters of component '" + component + "' are not supported by this broker");
+  }
+  return std::nullopt;
+}
+
+void put_parameter(Context& context, std::shared_ptr<Request> request, Responder responder) {
+  const bool global = request->captures.size() == 1;
+  auto body = body_object(*request);
+  if (!body) return responder.send(body.error());
+  if (!body->contains("value")) return responder.send(Response::bad_request("'value' is missing"));
+  ParameterInfo parameter;
+  parameter.value_json = (*body)["value"].dump();
+  if (global) {
+    parameter.name = request->capture(0);
+  } else {
+    parameter.component = request->capture(0);
+    parameter.vhost = request->capture(1);
+    parameter.name = request->capture(2);
+    if (auto refusal = component_refusal(parameter.component)) return responder.send(std::move(*refusal));
+    if (auto refusal = vhost_refusal(context, *request, parameter.vhost, request->caller.administrator())) {
+      return responder.send(std::move(*refusal));
+    }
+  }
+  context.broker.put_parameter(std::move(parameter), created_or_updated(responder));
+}
+
+void delete_parameter(Context& context, std::shared_ptr<Request> request, Responder responder) {
+  if (request->captures.size() == 1) {
+    return context.broker.delete_parameter("", "", request->capture(0), no_content(responder));
+  }
+  if (auto refusal = vhost_refusal(context, *request, request->capture(1), request->caller.administrator())) {
+    return responder.send(std::move(*refusal));
+  }
+  context.broker.delete_parameter(request->capture(0), request->capture(1), request->capture(2), no_content(responder));
+}
+
+}  // namespace
+
+void add_parameter_routes(Router& router, Context& context) {
+  const std::string one = "/api/parameters/{component}/{vhost}/{name}";
+  router.add_direct(Method::get, "/api/parameters", Access::policymaker, [&context](const Request& request) {
+    return list_parameters(context, request, false, {});
+  });
+  router.add_direct(Method::get, "/api/parameters/{component}", Access::policymaker, [&context](const Request& request) {
+    return list_parameters(context, request, false,
+                           [&](const ParameterInfo& p) { return p.component == request.capture(0); });
+  });
+  router.add_direct(Method::get, "/api/parameters/{component}/{vhost}", Access::policymaker,
+                    [&context](const Request& request) {
+                      if (!vhost_exists(context, request.capture(1))) return Response::not_found();
+                      return list_parameters(context, request, false, [&](const ParameterInfo& p) {
+                        return p.component == request.capture(0) && p.vhost == request.capture(1);
+                      });
+                    });
+  router.add_direct(Method::get, one, Access::policymaker, [&context](const Request& request) {
+    return get_parameter(context, request, {request.capture(0), request.capture(1), request.capture(2), ""});
+  });
+  router.add(Method::put, one, Access::policymaker, bound(context, put_parameter));
+  router.add(Method::del, one, Access::policymaker, bound(context, delete_parameter));
+  router.add(Method::put, "/api/global-parameters/{name}", Access::administrator, bound(context, put_parameter));
+  router.add(Method::del, "/api/global-parameters/{name}", Access::administrator, bound(context, delete_parameter));
+  router.add_direct(Method::get, "/api/global-parameters", Access::policymaker, [&context](const Request& request) {
+    return list_parameters(context, request, true, {});
+  });
+  router.add_direct(Method::get, "/api/global-parameters/{name}", Access::policymaker,
+                    [&context](const Request& request) {
+                      return get_parameter(context, request, {"", "", request.capture(0), ""});
+                    });
+}
+
+}  // namespace tarry::http

@@ -1,0 +1,307 @@
+#include "http/http_connection.h"
+
+#include <boost/beast/http/read.hpp>
+
+#include "tarrymq/runtime/limit_hits.h"
+#include "tarrymq/runtime/log.h"
+
+namespace tarry::http {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace bhttp = boost::beast::http;
+using boost::system::error_code;
+using Milliseconds = std::chrono::milliseconds;
+
+namespace {
+
+constexpr uint64_t kDrainedBodyMax = 64 << 10;  // of a refused request; more of it closes the connection
+
+Method method_of(bhttp::verb verb) {
+  switch (verb) {
+    case bhttp::verb::get:
+    case bhttp::verb::head: return Method::get;
+    case bhttp::verb::put: return Method::put;
+    case bhttp::verb::post: return Method::post;
+    case bhttp::verb::delete_: return Method::del;
+    default: return Method::other;
+  }
+}
+
+template <class Message>
+std::string field(const Message& message, std::string_view name) {
+  return std::string(message[name]);
+}
+
+/// The answer's header, the same for HEAD and the rest.
+template <class Answer>
+void fill_header(Answer& out, const Response& response, bool keep_alive, uint32_t hsts_s) {
+  out.version(11);
+  out.result(static_cast<unsigned>(response.status));
+  out.set(bhttp::field::server, "TarryMQ");
+  if (!response.content_type.empty()) out.set(bhttp::field::content_type, response.content_type);
+  out.set("X-Content-Type-Options", "nosniff");
+  out.set("X-Frame-Options", "DENY");
+  out.set("Referrer-Policy", "no-referrer");
+  out.set("Cross-Origin-Resource-Policy", "same-origin");
+  out.set(bhttp::field::cache_control, "no-store");
+  out.set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'");
+  if (hsts_s > 0) out.set("Strict-Transport-Security", "max-age=" + std::to_string(hsts_s));
+  for (const auto& [name, value] : response.headers) out.set(name, value);
+  out.keep_alive(keep_alive);
+}
+
+}  // namespace
+
+/// Answers may come from any thread and after the connection is gone.
+struct HttpConnection::Reply final : Responder::Sink {
+  explicit Reply(std::shared_ptr<HttpConnection> c) : connection(std::move(c)) {}
+  void deliver(Response response) override {
+    auto& core = *connection->core_;
+    core.post([to = std::move(connection), r = std::move(response)]() mutable { to->respond(std::move(r)); });
+  }
+  void run_on_server(std::function<void()> work) override { connection->core_->post(std::move(work)); }
+  std::shared_ptr<HttpConnection> connection;
+};
+
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<Core> core, const TlsContext* tls)
+    : core_(std::move(core)), stream_(std::move(socket), tls), buffer_(core_->settings.header_bytes_max + (64u << 10)) {
+  error_code ignored;  // a peer that is gone already shows at the first read
+  (void)stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+}
+
+void HttpConnection::begin(asio::ip::tcp::socket socket, std::shared_ptr<Core> core, const TlsContext* tls) {
+  auto* made = new HttpConnection(std::move(socket), core, tls);
+  core->connections.insert(made);
+  const std::shared_ptr<HttpConnection> connection(made, [core](HttpConnection* gone) { core->dispose(gone); });
+  if (tls == nullptr) return connection->wait_for_request();
+  connection->shake_hands();
+}
+
+void HttpConnection::shake_hands() {
+  stream_.expires_after(Milliseconds(core_->settings.header_timeout_ms));
+  stream_.async_handshake([self = shared_from_this()](error_code ec) {
+    if (!ec) return self->wait_for_request();
+    error_code peer_error;
+    const auto peer = self->stream_.socket().remote_endpoint(peer_error);
+    // Clients that go away in the middle (a browser that asks its user first) are no news.
+    log_for("http")->debug("{}: TLS handshake failed: {}", peer_error ? "a client" : peer.address().to_string(), ec.message());
+    self->abort();
+  });
+}
+
+HttpConnection::~HttpConnection() { release_body(); }
+
+void HttpConnection::finish() {
+  keep_alive_ = false;
+  if (!busy_) abort();
+}
+
+void HttpConnection::abort() {
+  error_code ignored;  // closing what is closed is no news
+  (void)stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
+  stream_.close();
+}
+
+void HttpConnection::wait_for_request() {
+  busy_ = false;
+  request_.reset();
+  refusal_.reset();
+  if (core_->stopping) return abort();
+  if (buffer_.size() > 0) return read_head();
+  stream_.expires_after(Milliseconds(core_->settings.idle_timeout_ms));
+  stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code ec, size_t n) {
+    if (ec) return self->abort();
+    self->buffer_.commit(n);
+    self->read_head();
+  });
+}
+
+void HttpConnection::read_head() {
+  busy_ = true;
+  parser_.emplace();
+  parser_->header_limit(core_->settings.header_bytes_max);
+  parser_->body_limit(core_->settings.body_bytes_max);
+  stream_.expires_after(Milliseconds(core_->settings.header_timeout_ms));
+  bhttp::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](error_code ec, size_t) {
+    self->on_head(ec);
+  });
+}
+
+void HttpConnection::refuse_malformed(error_code ec) {
+  keep_alive_ = false;
+  if (ec == bhttp::error::header_limit) {
+    count_limit_hit(Limit::http_header);
+    return respond(Response::error(431, "header_too_large", "the request's header is too large"));
+  }
+  if (ec == bhttp::error::body_limit) {
+    count_limit_hit(Limit::http_body);
+    return respond(Response::error(413, "body_too_large", "the request's body is larger than " +
+                                   std::to_string(core_->settings.body_bytes_max) + " bytes"));
+  }
+  if (ec == beast::error::timeout) {
+    return abort();  // the stream is closed already
+  }
+  if (ec.category() == bhttp::make_error_code(bhttp::error::bad_method).category() &&
+      ec != bhttp::error::end_of_stream && ec != bhttp::error::partial_message) {
+    return respond(Response::bad_request("malformed HTTP request: " + ec.message()));
+  }
+  abort();
+}
+
+void HttpConnection::on_head(error_code ec) {
+  if (ec) {
+    head_only_ = false;
+    return refuse_malformed(ec);
+  }
+  auto& message = parser_->get();
+  keep_alive_ = message.keep_alive() && !core_->stopping;
+  head_only_ = message.method() == bhttp::verb::head;
+  request_ = std::make_shared<Request>();
+  request_->method = method_of(message.method());
+  request_->method_text = std::string(message.method_string());
+  auto target = Target::parse(std::string_view(message.target()));
+  if (!target) {
+    keep_alive_ = false;
+    return respond(Response::bad_request("malformed path: it must begin with / and each % be followed by two hex digits"));
+  }
+  request_->segments = std::move(target->segments);
+  request_->query = std::move(target->query);
+  request_->host = field(message, "Host");
+  request_->origin = field(message, "Origin");
+  request_->fetch_site = field(message, "Sec-Fetch-Site");
+  request_->authorization = field(message, "Authorization");
+  request_->content_type = field(message, "Content-Type");
+  request_->close_reason = field(message, "X-Reason");
+  request_->scope_vhost = field(message, "X-Vhost");
+  error_code peer_error;  // gone already: no address, not loopback
+  const auto peer = stream_.socket().remote_endpoint(peer_error);
+  if (!peer_error) {
+    const auto address = peer.address();
+    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+    request_->peer_host = address.to_string();
+    request_->peer_loopback =
+        mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback() : address.is_loopback();
+  }
+  stream_.expires_never();
+  core_->api.admit(*request_, [self = shared_from_this()](std::optional<Response> refusal, Caller caller) {
+    auto& core = *self->core_;
+    core.post([self, refusal = std::move(refusal), caller = std::move(caller)]() mutable {
+      self->on_admitted(std::move(refusal), std::move(caller));
+    });
+  });
+}
+
+void HttpConnection::on_admitted(std::optional<Response> refusal, Caller caller) {
+  if (refusal) {
+    refusal_ = std::move(refusal);
+    if (parser_->is_done()) return respond(std::move(*refusal_));
+    // Its body is read only if that is little; a client that waits for 100-continue sends none.
+    const auto length = parser_->content_length();
+    const bool waits = beast::iequals(std::string_view(parser_->get()[bhttp::field::expect]), "100-continue");
+    if (waits || !length || *length > kDrainedBodyMax) {
+      keep_alive_ = false;
+      return respond(std::move(*refusal_));
+    }
+    return read_body();
+  }
+  request_->caller = std::move(caller);
+  if (!reserve_body()) {
+    count_limit_hit(Limit::http_body);
+    keep_alive_ = false;
+    return respond(Response::error(503, "busy", "too many large bodies are being read, try again"));
+  }
+  if (beast::iequals(std::string_view(parser_->get()[bhttp::field::expect]), "100-continue")) return send_continue();
+  read_body();
+}
+
+bool HttpConnection::reserve_body() {
+  if (parser_->is_done()) return true;
+  const auto length = parser_->content_length();
+  const uint64_t bytes = length ? *length : core_->settings.body_bytes_max;
+  if (bytes <= kSmallBody) return true;
+  if (core_->body_bytes_reserved + bytes > std::max(kBodyBudget, core_->settings.body_bytes_max)) return false;
+  reserved_ = bytes;
+  core_->body_bytes_reserved += bytes;
+  return true;
+}
+
+void HttpConnection::release_body() {
+  core_->body_bytes_reserved -= std::exchange(reserved_, 0);
+}
+
+void HttpConnection::send_continue() {
+  continue_ = {};
+  continue_.version(11);
+  continue_.result(bhttp::status::continue_);
+  stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
+  bhttp::async_write(stream_, continue_, [self = shared_from_this()](error_code ec, size_t) {
+    if (ec) return self->abort();
+    self->read_body();
+  });
+}
+
+void HttpConnection::read_body() {
+  if (parser_->is_done()) return on_body({});
+  stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
+  bhttp::async_read_some(stream_, buffer_, *parser_, [self = shared_from_this()](error_code ec, size_t) {
+    if (ec) return self->on_body(ec);
+    self->read_body();
+  });
+}
+
+void HttpConnection::on_body(error_code ec) {
+  if (ec) return refuse_malformed(ec);
+  stream_.expires_never();
+  if (refusal_) return respond(std::move(*refusal_));
+  request_->body = std::move(parser_->get().body());
+  core_->api.serve(request_, Responder(std::make_shared<Reply>(shared_from_this())));
+}
+
+void HttpConnection::respond(Response response) {
+  release_body();
+  keep_alive_ = keep_alive_ && !core_->stopping;
+  stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
+  auto done = [self = shared_from_this()](error_code ec, size_t) { self->on_written(ec); };
+  const uint32_t hsts_s = stream_.has_tls() ? core_->settings.hsts_s : 0;
+  if (head_only_) {
+    head_answer_ = {};
+    fill_header(head_answer_, response, keep_alive_, hsts_s);
+    head_answer_.content_length(response.body.size());
+    return bhttp::async_write(stream_, head_answer_, std::move(done));
+  }
+  answer_ = {};
+  fill_header(answer_, response, keep_alive_, hsts_s);
+  answer_.body() = std::move(response.body);
+  if (response.status != 204) answer_.content_length(answer_.body().size());
+  bhttp::async_write(stream_, answer_, std::move(done));
+}
+
+void HttpConnection::on_written(error_code ec) {
+  if (ec) return abort();
+  if (!keep_alive_) return close_gently();
+  wait_for_request();
+}
+
+void HttpConnection::close_gently() {
+  if (!stream_.has_tls()) return throw_away();
+  stream_.expires_after(Milliseconds(1000));
+  stream_.async_shutdown([self = shared_from_this()](error_code) { self->throw_away(); });   // an answer is not owed to us
+}
+
+void HttpConnection::throw_away() {
+  // The peer may still be sending a body that nobody reads: closing at once would reset the connection and could take
+  // the answer with it. So: no more from us, and what comes is thrown away for a moment.
+  error_code ec;
+  (void)stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ec);
+  if (ec || core_->stopping) return abort();
+  busy_ = false;
+  buffer_.consume(buffer_.size());
+  stream_.expires_after(Milliseconds(1000));
+  stream_.plain().async_read_some(buffer_.prepare(16384), [self = shared_from_this()](error_code read_error, size_t) {
+    if (read_error) return self->abort();
+    self->throw_away();
+  });
+}
+
+}  // namespace tarry::http

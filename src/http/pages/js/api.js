@@ -1,0 +1,117 @@
+// Calls to the management API. The credentials are sent by us with each call and by no browser on its own: a page of
+// another site cannot make this browser act, and a wrong password opens no dialog of the browser.
+import { keep, store } from './lib.js';
+
+/** What went wrong, in the API's own words. status 0: no answer came. */
+export class ApiError extends Error {
+  constructor(status, reason) {
+    super(reason);
+    this.status = status;
+  }
+}
+
+let authorization = keep.get(sessionStorage, 'authorization');
+
+/** Who is logged in ({name, tags}), or null. */
+export const session = store(null);
+/** Why the log-in page is shown again; "" the first time. */
+export const farewell = store('');
+/** When the broker last answered, and whether the last call got an answer at all. */
+export const reach = store({ ok: true, at: 0 });
+
+/** path`queues/${vhost}/${name}`: each value becomes one segment, whatever it holds. */
+export function path(texts, ...values) {
+  return texts.reduce((out, text, i) => out + encodeURIComponent(values[i - 1]) + text);
+}
+
+/** `path` with the parameters that are neither undefined nor "" nor false. */
+export function query(base, parameters) {
+  const pairs = Object.entries(parameters).filter(([, v]) => v !== undefined && v !== null && v !== '' && v !== false);
+  return pairs.length ? base + '?' + new URLSearchParams(pairs) : base;
+}
+
+async function reason_of(response) {
+  const text = await response.text();
+  try {
+    const body = JSON.parse(text);
+    return body.reason || body.error || `error ${response.status}`;
+  } catch {
+    return response.status === 404 ? 'not found' : `error ${response.status} ${response.statusText}`.trim();
+  }
+}
+
+export async function call(method, target, body, { signal, headers = {}, as = authorization } = {}) {
+  let response;
+  try {
+    response = await fetch('api/' + target, {
+      method,
+      signal,
+      credentials: 'omit',   // no cookie, no password that the browser remembers, no dialog after a 401
+      cache: 'no-store',
+      headers: {
+        ...(as ? { Authorization: as } : {}),
+        ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    reach.write({ ...reach.read(), ok: false });
+    throw new ApiError(0, 'The broker does not answer.');
+  }
+  reach.write({ ok: true, at: Date.now() });
+  if (response.status === 401 && as === authorization && session.read()) {
+    log_out('You were logged out: the user or the password has changed.');
+  }
+  if (!response.ok) throw new ApiError(response.status, await reason_of(response));
+  if (response.status === 204) return null;
+  const text = await response.text();
+  if (!text) return null;
+  return response.headers.get('Content-Type')?.startsWith('application/json') ? JSON.parse(text) : text;
+}
+
+export const get = (target, options) => call('GET', target, undefined, options);
+export const put = (target, body = {}) => call('PUT', target, body);
+export const post = (target, body = {}) => call('POST', target, body);
+export const del = (target, headers) => call('DELETE', target, undefined, { headers });
+
+/** Throws ApiError. */
+export async function log_in(user, password) {
+  const bytes = new TextEncoder().encode(user + ':' + password);
+  const field = 'Basic ' + btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join(''));
+  const who = await get('whoami', { as: field });
+  authorization = field;
+  keep.set(sessionStorage, 'authorization', field);
+  farewell.write('');
+  session.write(who);
+}
+
+/** After a reload of the page: the tab still knows. */
+export async function resume() {
+  if (!authorization) return;
+  try {
+    session.write(await get('whoami'));
+  } catch (error) {
+    if (error.status === 401 || error.status === 403) log_out('');
+    else farewell.write(error.message);
+  }
+}
+
+export function log_out(why = '') {
+  authorization = null;
+  keep.set(sessionStorage, 'authorization', null);
+  farewell.write(why);
+  session.write(null);
+}
+
+/** What the tags of the one who is logged in allow; the API has the last word. */
+export function may() {
+  const tags = session.read()?.tags ?? [];
+  const administrator = tags.includes('administrator');
+  return {
+    administrator,
+    monitoring: administrator || tags.includes('monitoring'),
+    policymaker: administrator || tags.includes('policymaker'),
+  };
+}

@@ -1,0 +1,332 @@
+#include "queue/queue_actor.h"
+
+#include <algorithm>
+
+#include "queue/errands.h"
+#include "queue/queue_shard_impl.h"
+#include "tarrymq/amqp/properties.h"
+#include "tarrymq/storage/store.h"
+#include "tarrymq/storage/store_error.h"
+
+namespace tarry {
+
+QueueActor::QueueActor(QueueShard& home, QueueId id, QueueIdentity identity, QueueSettings settings,
+                       std::shared_ptr<QueueFigures> figures)
+    : home_(home),
+      shard_(home.shard()),
+      store_(home.store()),
+      id_(id),
+      identity_(std::move(identity)),
+      figures_(std::move(figures)),
+      home_open_(home.impl().open),
+      affine_(home.shard()),
+      settings_(std::move(settings)),
+      consumers_(identity_.single_active_consumer),
+      purge_timer_([this] {
+        if (companion_) run_purge_delayed();
+        schedule();
+      }),
+      held_timer_([this] { schedule(); }),
+      expiry_timer_([this] { schedule(); }),
+      unused_timer_([this] { check_unused(); }),
+      last_use_(shard_.steady_now()) {
+  adopt_settings();
+  if (identity_.deduplication) deduplicator_ = std::make_unique<Deduplicator>(*identity_.deduplication);
+  std::lock_guard lock(home.impl().actors_mutex);
+  home.impl().actors.insert(this);
+}
+
+QueueActor::~QueueActor() {
+  if (!home_open_->load(std::memory_order_acquire)) return;
+  std::lock_guard lock(home_.impl().actors_mutex);
+  home_.impl().actors.erase(this);
+}
+
+void QueueActor::start() {
+  use();
+  check_unused();
+  schedule();  // figures, and what expired meanwhile
+}
+
+void QueueActor::close() {
+  companion_.reset();
+  expiries_.reset();
+  held_.reset();
+  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_}) timer->cancel();
+  errands_.clear();
+  errand_moves_.clear();
+  lanes_.clear();
+  gone_ = true;
+}
+
+void QueueActor::recover(std::vector<std::pair<Origin, QueueId>>& origins) {
+  refresh_time();
+  for (uint16_t number = 0; number <= identity_.max_priority; ++number) {
+    const auto lane_number = static_cast<uint8_t>(number);
+    auto log = open_log(lane_number);
+    if (!log) {
+      home_.impl().log->error("{}: cannot open its log: {}", text_of(""), log.error().message());
+      continue;
+    }
+    for (const RecoveredOrigin& found : (*log)->recovered_origins()) {
+      origins.emplace_back(found.origin, id_);
+    }
+    for (const RecoveredPark& park : (*log)->recovered_parked()) {
+      RecordView life;
+      life.published_ms = park.published_ms;
+      life.ttl_ms = park.ttl_ms;
+      const uint64_t expires_ms = life.expires_ms(queue_ttl_ms_);
+      companion().park_at_once({std::min(park.due_ms, expires_ms), park.position, park.counter,
+                                park.delay_ms, park.body_bytes, lane_number,
+                                expires_ms <= park.due_ms ? kExpiresParked : kDue});
+    }
+    for (const RecoveredDying& dying : (*log)->recovered_dying()) {
+      (*log)->take_back(dying.position);
+      found_dying_.emplace(std::pair(lane_number, position_key(dying.position)), dying);
+    }
+    const bool used = (*log)->fresh_count() > 0 || !(*log)->recovered_parked().empty() ||
+                      !(*log)->recovered_dying().empty() ||
+                      !(*log)->recovered_origins().empty() || (*log)->segment_count() > 0;
+    (*log)->forget_recovered();
+    if (!used) continue;
+    adopt_lane(lane_number, std::move(*log));
+    // Nothing says whether some of these have an expiration: look at each, until it is empty.
+    lanes_[lane_number]->own_ttl_seen = true;
+    lanes_[lane_number]->greatest_own_expiry = UINT64_MAX;
+    persistent_seen_ = 1;
+  }
+}
+
+void QueueActor::schedule() {
+  if (scheduled_) return;
+  scheduled_ = true;
+  shard_.at_turn_end(TurnStage::queues, *this);
+}
+
+void QueueActor::refresh_time() {
+  const WallTime now = shard_.now();
+  if (now == time_) return;
+  time_ = now;
+  now_floor_ms_ = now.floor_ms();
+  now_ceil_ms_ = now.ceil_ms();
+}
+
+std::string QueueActor::text_of(std::string_view rest) const {
+  std::string text = "queue '";
+  text.append(identity_.name).append("' in vhost '").append(identity_.vhost).append("'");
+  return text.append(rest);
+}
+
+uint64_t QueueActor::ready() const {
+  uint64_t sum = 0;
+  for (const auto& lane : lanes_) sum += lane ? lane->ready() : 0;
+  return sum;
+}
+
+uint64_t QueueActor::ready_bytes() const {
+  uint64_t sum = 0;
+  for (const auto& lane : lanes_) sum += lane ? lane->ready_bytes() : 0;
+  return sum;
+}
+
+uint64_t QueueActor::delayed() const {
+  return (companion_ ? companion_->count() : 0) + late_rejects_.size();
+}
+
+void QueueActor::adopt_settings() {
+  counting_ = identity_.retry_enabled || identity_.quorum_type || settings_.delivery_limit;
+  limited_ = settings_.max_length || settings_.max_length_bytes;
+  rejecting_ = limited_ && settings_.overflow != Overflow::drop_head;
+  queue_ttl_ms_ = settings_.message_ttl_ms.value_or(UINT64_MAX);
+  figures_->consumer_timeout_ms.store(settings_.consumer_timeout_ms.value_or(0), std::memory_order_relaxed);
+}
+
+void QueueActor::apply(QueueSettings settings) {
+  if (gone_) return;
+  const uint64_t ttl_before = queue_ttl_ms_;
+  settings_ = std::move(settings);
+  adopt_settings();
+  if (queue_ttl_ms_ != ttl_before) check_all_that_came_back();
+  unused_timer_.cancel();
+  check_unused();
+  schedule();
+}
+
+void QueueActor::publish(const PublishRequest& request) {
+  const bool confirm = request.publish_number != 0;
+  Lane* lane = nullptr;
+  if (!gone_) {
+    refresh_time();
+    if (rejecting_ && refuse_if_full(request)) return;
+    lane = lane_for(request.priority);
+  }
+  if (!lane) {
+    if (confirm) add_confirm(confirms_, request, true);
+    return schedule();
+  }
+  if (deduplicator_ && is_duplicate(request)) [[unlikely]] {
+    if (confirm) add_confirm(confirms_, request, false);
+    return schedule();
+  }
+  RecordParts parts;
+  parts.published_ms = now_ceil_ms_;  // never expires early
+  parts.ttl_ms = is_holding() ? kNoTtl : request.ttl_ms;  // counted from when its delay is over
+  parts.persistent = request.persistent;
+  parts.hops = request.hops;
+  if (counting_) parts.counter = request.counter;
+  parts.origin = request.origin;
+  parts.route = request.route;
+  parts.header = request.header;
+  parts.body = request.body;
+  if (request.has_delivery_count && counting_) [[unlikely]] {
+    scratch_.clear();
+    if (auto view = PropertiesView::parse(request.header)) {
+      append_without_header(scratch_, request.header, *view, "x-delivery-count");
+      parts.header = as_bytes(scratch_);
+    }
+  }
+  const bool alone = lane->log->fresh_count() == 0;
+  const auto position = lane->log->append(parts);
+  if (!position) [[unlikely]] {
+    if (confirm) add_confirm(confirms_, request, true);
+    return schedule();
+  }
+  ++counts_.published;
+  ++(request.persistent ? persistent_seen_ : transient_seen_);
+  if (parts.ttl_ms == kNoTtl) [[likely]] {
+    lane->greatest_own_expiry = UINT64_MAX;
+    if (settings_.message_ttl_ms && *settings_.message_ttl_ms == 0) expire_ttl_zero_ = true;
+  } else {
+    note_own_ttl(*lane, *position, request, alone);
+  }
+  if (confirm) {
+    const bool owes_barrier = request.persistent && identity_.durable;
+    add_confirm(owes_barrier ? next_durable_.confirms : confirms_, request, false);
+  }
+  schedule();
+}
+
+bool QueueActor::is_duplicate(const PublishRequest& request) {
+  const auto view = PropertiesView::parse(request.header);
+  return view && deduplicator_->seen_before(view->headers, now_floor_ms_);
+}
+
+void QueueActor::close_move(const Origin& origin) {
+  for (auto& lane : lanes_) {
+    if (lane) lane->log->close_move(origin);
+  }
+}
+
+void QueueActor::hand_over_all() {
+  for (auto& lane : lanes_) {
+    if (lane) lane->log->hand_over_all();
+  }
+}
+
+void QueueActor::on_turn_end() {
+  scheduled_ = false;
+  if (gone_) return answer_gone();
+  refresh_time();
+  if (!found_dying_.empty()) adopt_found_dying();
+  if (is_holding()) park_delayed();
+  run_late_rejects();
+  run_ops();
+  if (!gets_.empty()) run_gets();
+  deliver();
+  tend_credit();  // before the limits: what somebody is about to take is not in the way
+  expire();
+  enforce_limits();
+  if (held_) try_held();
+  pump_moves();
+  if (!errands_.empty()) run_errands();
+  run_late_ops();
+  if (!gone_ && removing_) {
+    // A consumer that came in the same turn keeps it.
+    removing_ = false;
+    if (consumers_.count() == 0) end_of_life();
+  }
+  if (gone_) return publish_figures();
+  ask_barrier();
+  if (!confirms_.empty()) {
+    std::vector<PendingConfirm> confirms;
+    confirms.swap(confirms_);
+    send_confirms(confirms);
+    confirms.clear();
+    if (confirms_.empty()) confirms_.swap(confirms);  // its room is used again
+  }
+  resume_draining();
+  arm_expiry_timer();
+  forget_if_empty();
+  publish_figures();
+}
+
+void QueueActor::forget_if_empty() {
+  if (ready() + unacked_ + delayed() > 0 || dead_lettering() + errand_moves_.size() > 0) return;
+  transient_seen_ = persistent_seen_ = 0;
+  for (auto& lane : lanes_) {
+    if (lane) lane->own_ttl_seen = false;
+  }
+}
+
+namespace {
+
+constexpr uint64_t kSizesMs = 100;
+
+void put(std::atomic<uint64_t>& figure, uint64_t value) {
+  figure.store(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void QueueActor::publish_figures() {
+  QueueFigures& f = *figures_;
+  put(f.ready, ready());
+  put(f.ready_bytes, ready_bytes());
+  put(f.unacked, unacked_);
+  put(f.unacked_bytes, unacked_bytes_);
+  const uint64_t all = ready() + unacked_ + delayed(), seen = persistent_seen_ + transient_seen_;
+  put(f.persistent, transient_seen_ == 0 ? all : all * persistent_seen_ / seen);
+  put(f.delayed, delayed());
+  put(f.delayed_bytes, companion_ ? companion_->body_bytes() : 0);
+  put(f.next_due_ms, companion_ ? companion_->next_due_ms().value_or(0) : 0);
+  put(f.last_due_ms, companion_ ? companion_->last_due_ms().value_or(0) : 0);
+  put(f.consumers, consumers_.count());
+  put(f.published, counts_.published);
+  put(f.delivered, counts_.delivered);
+  put(f.delivered_no_ack, counts_.delivered_no_ack);
+  put(f.got, counts_.got);
+  put(f.got_no_ack, counts_.got_no_ack);
+  put(f.acked, counts_.acked);
+  put(f.redelivered, counts_.redelivered);
+  put(f.rejected, counts_.rejected);
+  put(f.confirmed, counts_.confirmed);
+  put(f.retries_scheduled, counts_.retries_scheduled);
+  put(f.retries_redelivered, counts_.retries_redelivered);
+  put(f.retries_postponed, counts_.retries_postponed);
+  put(f.dead_lettering, dead_lettering());
+  if (counts_.lag_sum_ms != f.retry_lag_sum_ms.load(std::memory_order_relaxed) ||
+      counts_.retries_redelivered != retries_published_) {
+    retries_published_ = counts_.retries_redelivered;
+    put(f.retry_lag_sum_ms, counts_.lag_sum_ms);
+    for (size_t i = 0; i <= kRetryLagBoundsMs.size(); ++i) put(f.retry_lag[i], counts_.lag[i]);
+  }
+  for (size_t i = 0; i < 6; ++i) {
+    put(f.dead_lettered[i], counts_.dead_lettered[i]);
+    put(f.dropped[i], counts_.dropped[i]);
+  }
+  // These cost a look at every segment.
+  if (now_floor_ms_ < sizes_published_ms_ + kSizesMs) return;
+  sizes_published_ms_ = now_floor_ms_;
+  uint64_t disk = 0, memory = 0, segments = 0;
+  for (const auto& lane : lanes_) {
+    if (!lane) continue;
+    disk += lane->log->disk_bytes();
+    memory += lane->log->memory_bytes();
+    segments += lane->log->segment_count();
+  }
+  put(f.disk_bytes, disk);
+  put(f.memory_bytes, memory);
+  put(f.segments, segments);
+}
+
+}  // namespace tarry

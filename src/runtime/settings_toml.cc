@@ -1,0 +1,65 @@
+#include <fstream>
+#include <sstream>
+
+// The header alone: the packaged library is built with exceptions, which we parse without.
+#define TOML_EXCEPTIONS 0
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include "tarrymq/runtime/settings.h"
+
+namespace tarry {
+
+Result<SettingLayer, SettingError> read_settings_toml(std::string_view toml, std::string source) {
+  toml::parse_result parsed = toml::parse(toml, source);
+  if (!parsed) {
+    const auto& at = parsed.error().source().begin;
+    return SettingError{"bad file " + source + ", line " + std::to_string(at.line) + ", column " +
+                        std::to_string(at.column) + ": " + std::string(parsed.error().description())};
+  }
+  SettingLayer layer{source, {}};
+  for (auto&& [key, node] : parsed.table()) {
+    std::string name(key.str());
+    if (auto text = node.value_exact<std::string>()) {
+      layer.values.emplace_back(name, *text);
+    } else if (auto number = node.value_exact<int64_t>()) {
+      layer.values.emplace_back(name, std::to_string(*number));
+    } else if (auto flag = node.value_exact<bool>()) {
+      layer.values.emplace_back(name, *flag ? "true" : "false");
+    } else {
+      // No setting is of another type; an unknown table or list is first of all an unknown name.
+      std::ostringstream value;
+      node.visit([&](const auto& shown) { value << shown; });
+      layer.values.emplace_back(name, value.str());
+    }
+  }
+  return layer;
+}
+
+Result<SettingLayer, SettingError> read_settings_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return SettingError{"cannot read the settings file " + path};
+  }
+  return read_settings_toml(text.str(), path);
+}
+
+std::string render_settings_toml() {
+  std::string out =
+      "# Every setting of TarryMQ with its default. Read with: tarrymq --config FILE\n"
+      "# A flag goes over the environment, the environment over this file, this file over the default.\n"
+      "# Written by: tarrymq --print-config\n";
+  for (const auto& row : setting_rows()) {
+    bool quoted = std::holds_alternative<std::string Settings::*>(row.field);
+    out += "\n# " + std::string(row.text) + "\n# " + setting_allowed(row);
+    if (!row.unit.empty()) out += ", " + std::string(row.unit);
+    out += row.needs_restart ? "; read at the start" : "; read again at SIGHUP";
+    out += ". --" + setting_flag(row) + ", " + setting_environment_name(row) + "\n";
+    std::string quote = quoted ? "\"" : "";
+    out += std::string(row.name) + " = " + quote + std::string(row.default_text) + quote + "\n";
+  }
+  return out;
+}
+
+}  // namespace tarry
