@@ -14,6 +14,15 @@ import sources  # noqa: E402
 from report import Report, Skip  # noqa: E402
 
 
+def describe(tree):
+    """What an installed package says of itself: aiormq asks for its own version when it is imported."""
+    name, version = os.path.basename(tree).removeprefix("python-").rsplit("-", 1)
+    folder = os.path.join(tree, "%s-%s.dist-info" % (name, version))
+    os.mkdir(folder)
+    with open(os.path.join(folder, "METADATA"), "w") as file:
+        file.write("Metadata-Version: 2.1\nName: %s\nVersion: %s\n" % (name, version))
+
+
 def main():
     report = Report("aiormq-suite")
     with tempfile.TemporaryDirectory() as folder:
@@ -24,6 +33,7 @@ def main():
             # Each test comes with and without a name for the connection, and with and without TLS: once will do.
             sources.edit(tree, [("for name, url in amqp_urls.items():", 'for name, url in [("amqp", AMQP_URL)]:')],
                          "tests/conftest.py")
+            describe(tree)
             pytest_suite.run(report, tree, ["tests"], os.path.join(HERE, "skips", "aiormq.txt"), 280,
                              {"AMQP_URL": sys.argv[1], "TEST_QUICK": "1", "PYTEST_ADDOPTS": "-p aiomisc_pytest -o asyncio_mode=auto"},
                              [os.path.join(HERE, "aiormq")])
