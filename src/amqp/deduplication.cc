@@ -8,12 +8,14 @@ namespace {
 constexpr int64_t kCacheSizeMax = 10'000'000;
 
 std::string got_instead(const FieldValue& value) {
-  return ", got the value '" + value.to_text() + "' of type '" + std::string(value.type_name()) + "'";
+  return ", got the value '" + value.to_text() + "' of type '" + std::string(value.type_name()) +
+         "'";
 }
 
 }  // namespace
 
-Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(const FieldTable& arguments) {
+Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(
+    const FieldTable& arguments) {
   const FieldValue* on = arguments.find("x-message-deduplication");
   if (on && !on->boolean()) {
     return ArgumentComplaint{"x-message-deduplication", "expected a boolean" + got_instead(*on)};
@@ -26,7 +28,8 @@ Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(const F
     if (!wanted) return ArgumentComplaint{name, "needs x-message-deduplication: true"};
     if (name == std::string_view("x-deduplication-header")) {
       if (!value->text() || value->text()->empty() || value->text()->size() > 255) {
-        return ArgumentComplaint{name, "expected the name of a header, 1 to 255 bytes" + got_instead(*value)};
+        return ArgumentComplaint{
+            name, "expected the name of a header, 1 to 255 bytes" + got_instead(*value)};
       }
       out.header = *value->text();
       continue;
@@ -38,8 +41,10 @@ Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(const F
       if (is_size) allowed += " and at most " + std::to_string(kCacheSizeMax);
       return ArgumentComplaint{name, allowed + got_instead(*value)};
     }
-    if (is_size) out.cache_size = static_cast<size_t>(number);
-    else out.cache_ttl_ms = static_cast<uint64_t>(number);
+    if (is_size)
+      out.cache_size = static_cast<size_t>(number);
+    else
+      out.cache_ttl_ms = static_cast<uint64_t>(number);
   }
   if (!wanted) return std::optional<Deduplication>();
   return std::optional<Deduplication>(std::move(out));
@@ -58,13 +63,15 @@ bool Deduplicator::seen_before(ByteSpan headers, uint64_t now_ms) {
   }
   std::optional<uint64_t> ttl_ms = settings_.cache_ttl_ms;
   if (const auto own = find_field(headers, "x-cache-ttl")) {
-    if (const auto number = field_integer(*own); number && *number >= 0) ttl_ms = static_cast<uint64_t>(*number);
+    if (const auto number = field_integer(*own); number && *number >= 0)
+      ttl_ms = static_cast<uint64_t>(*number);
   }
   if (by_age_.size() >= settings_.cache_size) {
     seen_.erase(by_age_.front().value);
     by_age_.pop_front();
   }
-  const uint64_t expires_ms = ttl_ms && *ttl_ms < UINT64_MAX - now_ms ? now_ms + *ttl_ms : UINT64_MAX;
+  const uint64_t expires_ms =
+      ttl_ms && *ttl_ms < UINT64_MAX - now_ms ? now_ms + *ttl_ms : UINT64_MAX;
   by_age_.push_back({std::move(value), expires_ms});
   seen_.emplace(by_age_.back().value, std::prev(by_age_.end()));
   return false;

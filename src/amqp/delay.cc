@@ -26,7 +26,9 @@ Delay delay_of(const PropertiesView& properties) {
   const FieldValue value = field_value(*field);
   if (value.is_integer()) {
     const auto number = value.integer();
-    if (!number) return {static_cast<uint64_t>(std::get<int64_t>(value.value)), true};  // unsigned, above 2^63-1
+    if (!number)
+      return {static_cast<uint64_t>(std::get<int64_t>(value.value)),
+              true};  // unsigned, above 2^63-1
     return {*number < 0 ? 0 : static_cast<uint64_t>(*number), true};
   }
   double fraction = std::nan("");
@@ -64,7 +66,8 @@ ReleasedMessage release_from_delay(ByteSpan header, const PropertiesView& proper
   }
   headers->erase("BCC");
   const uint64_t ms = delay_of(properties).ms;
-  const int64_t negated = ms > static_cast<uint64_t>(INT64_MAX) ? INT64_MIN : -static_cast<int64_t>(ms);
+  const int64_t negated =
+      ms > static_cast<uint64_t>(INT64_MAX) ? INT64_MIN : -static_cast<int64_t>(ms);
   headers->set(kDelayHeader, negated >= INT32_MIN ? FieldValue::int32(static_cast<int32_t>(negated))
                                                   : FieldValue::int64(negated));
   out.header = with_headers(header, *headers);

@@ -1,11 +1,11 @@
 #include "tarrymq/amqp/field_table.h"
 
-#include "amqp/append_be.h"
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <limits>
 #include <utility>
+#include "amqp/append_be.h"
 
 #include "tarrymq/amqp/method_writer.h"
 

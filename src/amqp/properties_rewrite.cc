@@ -31,7 +31,8 @@ ByteSpan back_of(ByteSpan payload, const PropertiesView& view) {
 }
 
 /// Copies the table's entries but those of these names.
-void append_entries_without(std::string& out, ByteSpan table, std::string_view name, std::string_view other = {}) {
+void append_entries_without(std::string& out, ByteSpan table, std::string_view name,
+                            std::string_view other = {}) {
   const std::byte* entry = table.data() + 4;
   TableReader reader(table);
   FieldView field;
@@ -100,13 +101,14 @@ void append_with_delivery_count(std::string& out, ByteSpan header_payload,
   append(out, back_of(header_payload, view));
 }
 
-void append_with_last_error(std::string& out, ByteSpan header_payload, const PropertiesView& view, int64_t count,
-                            std::string_view last_error) {
+void append_with_last_error(std::string& out, ByteSpan header_payload, const PropertiesView& view,
+                            int64_t count, std::string_view last_error) {
   append_front(out, header_payload, view, view.flags | property_flag::headers);
   const size_t table_at = out.size();
   append_be(out, uint32_t{0});
   if (!view.headers.empty()) {
-    append_entries_without(out, view.headers, kLastError, count > 0 ? kDeliveryCount : std::string_view());
+    append_entries_without(out, view.headers, kLastError,
+                           count > 0 ? kDeliveryCount : std::string_view());
   }
   const auto name = [&out](std::string_view text) {
     out.push_back(static_cast<char>(text.size()));

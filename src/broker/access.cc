@@ -35,13 +35,16 @@ std::unique_ptr<Login> login_for(const UserInfo& user) {
 
 }  // namespace
 
-uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin& from, SteadyTime asked_at) {
+uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin& from,
+                         SteadyTime asked_at) {
   const SteadyTime now = core.clock.steady_now();
   if (core.login_guard.may_try(from, now)) {
     log_for("broker")->warn("log-in of user '{}' from {} refused", user, from.address);
     if (core.login_guard.failed(from, now)) {
-      log_for("broker")->warn("{}: no log-in from there is heard for a while: {} have failed (login_failures_per_minute)",
-                              from.address, core.options.login_failures_per_minute);
+      log_for("broker")->warn(
+          "{}: no log-in from there is heard for a while: {} have failed "
+          "(login_failures_per_minute)",
+          from.address, core.options.login_failures_per_minute);
     }
   }
   const int64_t passed_ms = (now.ns - asked_at.ns) / 1'000'000;
@@ -49,7 +52,8 @@ uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin&
   return static_cast<uint32_t>(std::max<int64_t>(wait_ms, 0));
 }
 
-void Access::check_password(Core& core, const std::string& user, const std::string& password, const LoginOrigin& from,
+void Access::check_password(Core& core, const std::string& user, const std::string& password,
+                            const LoginOrigin& from,
                             std::function<void(std::optional<UserInfo>)> answer) {
   if (!core.login_guard.may_try(from, core.clock.steady_now())) return answer(std::nullopt);
   // Compared with when there is no such user, so that the time taken does not tell who exists.
@@ -65,13 +69,15 @@ void Access::check_password(Core& core, const std::string& user, const std::stri
   const bool may_come = known && (from.loopback || !must_be_near(core, user));
   if (known && is_slow_algorithm(found.hashing_algorithm)) {
     const std::string hash = found.password_hash;
-    core.slow_hashes.check(hash, password, [may_come, found = std::move(found), answer = std::move(answer)](bool right) {
-      answer(right && may_come ? std::optional(found) : std::nullopt);
-    });
+    core.slow_hashes.check(
+        hash, password,
+        [may_come, found = std::move(found), answer = std::move(answer)](bool right) {
+          answer(right && may_come ? std::optional(found) : std::nullopt);
+        });
     return;
   }
-  const bool right =
-      password_matches(known ? found.password_hash : nobody, known ? found.hashing_algorithm : "", password);
+  const bool right = password_matches(known ? found.password_hash : nobody,
+                                      known ? found.hashing_algorithm : "", password);
   answer(right && may_come ? std::optional(std::move(found)) : std::nullopt);
 }
 
@@ -81,7 +87,8 @@ void Access::log_in(std::string user, std::string password, LoginOrigin from,
   ShardDesk* desk = core_.desk();
   TARRY_INVARIANT(desk != nullptr);
   const SteadyTime asked_at = core_.clock.steady_now();
-  auto decide = [this, user, from, desk, asked_at, answer = std::move(answer)](const std::optional<UserInfo>& found) {
+  auto decide = [this, user, from, desk, asked_at,
+                 answer = std::move(answer)](const std::optional<UserInfo>& found) {
     if (found) return answer(login_for(*found));
     // Guessing passwords takes time; the shard goes on meanwhile.
     desk->run_later(refused(core_, user, from, asked_at), [answer] { answer(nullptr); });
@@ -92,7 +99,8 @@ void Access::log_in(std::string user, std::string password, LoginOrigin from,
   });
 }
 
-void Access::log_in_verified(std::string user, LoginOrigin from, std::function<void(std::unique_ptr<Login>)> answer) {
+void Access::log_in_verified(std::string user, LoginOrigin from,
+                             std::function<void(std::unique_ptr<Login>)> answer) {
   ShardDesk* desk = core_.desk();
   TARRY_INVARIANT(desk != nullptr);
   std::unique_ptr<Login> login;
@@ -103,10 +111,12 @@ void Access::log_in_verified(std::string user, LoginOrigin from, std::function<v
     if (known && (from.loopback || !must_be_near(core_, user))) login = login_for(it->second);
   }
   if (login) return answer(std::move(login));
-  desk->run_later(refused(core_, user, from, core_.clock.steady_now()), [answer] { answer(nullptr); });
+  desk->run_later(refused(core_, user, from, core_.clock.steady_now()),
+                  [answer] { answer(nullptr); });
 }
 
-Result<std::shared_ptr<VhostPort>, PeerError> Access::open_vhost(const Login& login, std::string_view name) {
+Result<std::shared_ptr<VhostPort>, PeerError> Access::open_vhost(const Login& login,
+                                                                 std::string_view name) {
   std::shared_ptr<Vhost> vhost;
   int64_t of_vhost = -1, of_user = -1;
   {
@@ -114,19 +124,25 @@ Result<std::shared_ptr<VhostPort>, PeerError> Access::open_vhost(const Login& lo
     vhost = core_.registry.find_vhost(name);
     if (!vhost) return PeerError::connection(530, "vhost " + std::string(name) + " not found");
     if (!vhost->rights.contains(login.user)) {
-      return PeerError::connection(530, "access to vhost '" + std::string(name) + "' refused for user '" + login.user + "'");
+      return PeerError::connection(
+          530, "access to vhost '" + std::string(name) + "' refused for user '" + login.user + "'");
     }
     of_vhost = vhost->limit("max-connections");
     auto user = core_.registry.users.find(login.user);
-    if (user != core_.registry.users.end()) of_user = limit_in(user->second.limits, "max-connections");
+    if (user != core_.registry.users.end())
+      of_user = limit_in(user->second.limits, "max-connections");
   }
-  if (over_limit(core_.connections, of_vhost, [&](const ConnectionInfo& info) { return info.vhost == name; })) {
-    return PeerError::connection(530, "access to vhost '" + std::string(name) + "' refused for user '" + login.user +
-                                          "': connection limit (" + std::to_string(of_vhost) + ") is reached");
+  if (over_limit(core_.connections, of_vhost,
+                 [&](const ConnectionInfo& info) { return info.vhost == name; })) {
+    return PeerError::connection(
+        530, "access to vhost '" + std::string(name) + "' refused for user '" + login.user +
+                 "': connection limit (" + std::to_string(of_vhost) + ") is reached");
   }
-  if (over_limit(core_.connections, of_user, [&](const ConnectionInfo& info) { return info.user == login.user; })) {
-    return PeerError::connection(530, "connection refused for user '" + login.user + "': user connection limit (" +
-                                          std::to_string(of_user) + ") is reached");
+  if (over_limit(core_.connections, of_user,
+                 [&](const ConnectionInfo& info) { return info.user == login.user; })) {
+    return PeerError::connection(530, "connection refused for user '" + login.user +
+                                          "': user connection limit (" + std::to_string(of_user) +
+                                          ") is reached");
   }
   return std::shared_ptr<VhostPort>(core_.face(vhost));
 }

@@ -30,7 +30,8 @@ Core::Core(BrokerOptions o, Store& s, const Clock& c, std::vector<Shard*> all)
 }
 
 Core::~Core() {
-  wait_for_writes(std::chrono::steady_clock::now() + std::chrono::milliseconds(options.stop_timeout_ms));
+  wait_for_writes(std::chrono::steady_clock::now() +
+                  std::chrono::milliseconds(options.stop_timeout_ms));
   {
     std::lock_guard lock(way_back_->mutex);
     way_back_->core = nullptr;
@@ -49,11 +50,13 @@ ShardDesk* Core::desk() const {
 }
 
 bool Core::wait_for_writes(std::chrono::steady_clock::time_point deadline) {
-  return signal.wait_until(deadline, [this] { return writes_under_way_.load(std::memory_order_acquire) == 0; });
+  return signal.wait_until(
+      deadline, [this] { return writes_under_way_.load(std::memory_order_acquire) == 0; });
 }
 
 void Core::commit(std::unique_lock<std::shared_mutex>& lock, DefinitionBatch batch, Task then) {
-  // Under the lock, so that the order on disk is the order in memory; but what runs at once may take the lock.
+  // Under the lock, so that the order on disk is the order in memory; but what runs at once may
+  // take the lock.
   if (!batch.empty()) {
     write(std::move(batch), std::move(then));
     lock.unlock();
@@ -64,23 +67,30 @@ void Core::commit(std::unique_lock<std::shared_mutex>& lock, DefinitionBatch bat
 }
 
 void Core::when_durable(Task then) {
-  if (writes_under_way_.load(std::memory_order_acquire) == 0) then();
-  else write({}, std::move(then));
+  if (writes_under_way_.load(std::memory_order_acquire) == 0)
+    then();
+  else
+    write({}, std::move(then));
 }
 
 void Core::when_queue_id(Task then) { definitions.when_queue_id(back_here(std::move(then))); }
 
-void Core::write(DefinitionBatch batch, Task then) { definitions.write(std::move(batch), back_here(std::move(then))); }
+void Core::write(DefinitionBatch batch, Task then) {
+  definitions.write(std::move(batch), back_here(std::move(then)));
+}
 
 Task Core::back_here(Task then) {
   writes_under_way_.fetch_add(1, std::memory_order_acq_rel);
   return [way = way_back_, home = Shard::current(), then = std::move(then)]() mutable {
     std::lock_guard lock(way->mutex);
     if (!way->core) return;  // it could not wait for the disk any longer
-    if (home) home->post(std::move(then));
-    else then();
+    if (home)
+      home->post(std::move(then));
+    else
+      then();
     Core& core = *way->core;
-    core.signal.notify_after([&core] { core.writes_under_way_.fetch_sub(1, std::memory_order_acq_rel); });
+    core.signal.notify_after(
+        [&core] { core.writes_under_way_.fetch_sub(1, std::memory_order_acq_rel); });
   };
 }
 
@@ -102,17 +112,22 @@ void Core::forget_queue(QueueHandle& queue) {
     if (!stored) return;
     store.remove_queue_directory(id);
     // After the directory: the store thread works in order.
-    store.on_store_thread([all = &definitions, id] { all->write({{}, {definition::tombstone_key(id)}}, [] {}); });
+    store.on_store_thread([all = &definitions, id] {
+      all->write({{}, {definition::tombstone_key(id)}}, [] {});
+    });
   });
 }
 
-Result<void, PeerError> Core::check_right(const Vhost& vhost, const Login* login, Right right, std::string_view kind,
-                                          std::string_view name) {
+Result<void, PeerError> Core::check_right(const Vhost& vhost, const Login* login, Right right,
+                                          std::string_view kind, std::string_view name) {
   if (!login) return {};
   // RabbitMQ's name for the default exchange in permissions.
-  std::string_view matched = kind == "exchange" && name.empty() ? std::string_view("amq.default") : name;
+  std::string_view matched =
+      kind == "exchange" && name.empty() ? std::string_view("amq.default") : name;
   auto it = vhost.rights.find(login->user);
-  const char* word = right == Right::configure ? "configure" : right == Right::write ? "write" : "read";
+  const char* word = right == Right::configure ? "configure"
+                     : right == Right::write   ? "write"
+                                               : "read";
   if (it != vhost.rights.end()) {
     const Rights& rights = it->second;
     const Pattern& pattern = right == Right::configure ? rights.configure
@@ -120,8 +135,9 @@ Result<void, PeerError> Core::check_right(const Vhost& vhost, const Login* login
                                                        : rights.read;
     if (pattern.matches(matched)) return {};
   }
-  return PeerError::access_refused(std::string(word) + " access to " + named(kind, matched, vhost.name) +
-                                   " refused for user '" + login->user + "'");
+  return PeerError::access_refused(std::string(word) + " access to " +
+                                   named(kind, matched, vhost.name) + " refused for user '" +
+                                   login->user + "'");
 }
 
 std::shared_ptr<VhostFace> Core::face(const std::shared_ptr<Vhost>& vhost) {

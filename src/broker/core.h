@@ -29,7 +29,8 @@ class ShardDesk;
 class Store;
 class VhostFace;
 
-/// For those few who wait outside of the shards (start, stop): something that they look at may have changed.
+/// For those few who wait outside of the shards (start, stop): something that they look at may have
+/// changed.
 class Signal {
  public:
   /// `change` is seen by a waiter only once this call is done with the object.
@@ -69,13 +70,14 @@ struct Core {
   std::vector<std::unique_ptr<ShardDesk>> desks;
   Registry registry;
   const std::unique_ptr<Redrives> redrives;
-  Signal signal;   // a connection closed, the last write came back
+  Signal signal;  // a connection closed, the last write came back
   ConnectionList connections;
   SlowHashes slow_hashes;
   LoginGuard login_guard{options.login_failures_per_minute};
 
-  std::atomic<uint64_t> connections_opened{0}, connections_closed{0}, queues_declared{0}, queues_deleted{0};
-  std::mutex listeners_mutex;   // guards what follows
+  std::atomic<uint64_t> connections_opened{0}, connections_closed{0}, queues_declared{0},
+      queues_deleted{0};
+  std::mutex listeners_mutex;  // guards what follows
   std::vector<ListenerInfo> listeners;
   NodeFacts facts;
 
@@ -83,8 +85,9 @@ struct Core {
   ShardDesk* desk() const;
   size_t shard_index_of(QueueId id) const { return id.value % shards.size(); }
 
-  /// Hands `batch` over and unlocks; `then` runs on the calling shard (or on some other thread when there is none) once
-  /// it and all that was handed over before is durable. With an empty batch and nothing under way `then` runs at once.
+  /// Hands `batch` over and unlocks; `then` runs on the calling shard (or on some other thread when
+  /// there is none) once it and all that was handed over before is durable. With an empty batch and
+  /// nothing under way `then` runs at once.
   void commit(std::unique_lock<std::shared_mutex>& lock, DefinitionBatch batch, Task then);
   /// `then` as above, once all that was handed over before is durable.
   void when_durable(Task then);
@@ -95,26 +98,28 @@ struct Core {
   /// What was handed over has been answered. False if the deadline came first. Not on a shard.
   bool wait_for_writes(std::chrono::steady_clock::time_point deadline);
 
-  /// The queue is gone: its name, bindings and definition. May be called more than once, on any shard.
+  /// The queue is gone: its name, bindings and definition. May be called more than once, on any
+  /// shard.
   void forget_queue(QueueHandle& queue);
 
-  /// 403 in RabbitMQ's words unless the user has the right. Under the registry's lock (shared is enough). `kind`: queue or
-  /// exchange; a null login may do everything.
-  static Result<void, PeerError> check_right(const Vhost& vhost, const Login* login, Right right, std::string_view kind,
-                                             std::string_view name);
+  /// 403 in RabbitMQ's words unless the user has the right. Under the registry's lock (shared is
+  /// enough). `kind`: queue or exchange; a null login may do everything.
+  static Result<void, PeerError> check_right(const Vhost& vhost, const Login* login, Right right,
+                                             std::string_view kind, std::string_view name);
 
   std::shared_ptr<VhostFace> face(const std::shared_ptr<Vhost>& vhost);
-  void bump_all_versions();   // under the lock, after rights changed
+  void bump_all_versions();  // under the lock, after rights changed
 
-  /// Held while a policy change is worked into the registry and then into the queues, so that two changes reach a queue
-  /// in the order in which they were made. Taken before the registry's lock.
+  /// Held while a policy change is worked into the registry and then into the queues, so that two
+  /// changes reach a queue in the order in which they were made. Taken before the registry's lock.
   std::mutex policy_mutex;
 
  private:
-  /// The way back from the store thread, which may find the disk well again only after this object has ended.
+  /// The way back from the store thread, which may find the disk well again only after this object
+  /// has ended.
   struct WayBack {
     std::mutex mutex;
-    Core* core;   // null: ended
+    Core* core;  // null: ended
   };
   void write(DefinitionBatch batch, Task then);
   Task back_here(Task then);

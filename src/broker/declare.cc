@@ -47,10 +47,14 @@ Complaint text(const FieldValue& value) {
 
 Complaint overflow(const FieldValue& value, Subject s) {
   const std::string* word = value.text();
-  if (word && *word == "drop-head") s.out.settings.overflow = Overflow::drop_head;
-  else if (word && *word == "reject-publish") s.out.settings.overflow = Overflow::reject_publish;
-  else if (word && *word == "reject-publish-dlx") s.out.settings.overflow = Overflow::reject_publish_dlx;
-  else return "expected drop-head, reject-publish or reject-publish-dlx" + got(value);
+  if (word && *word == "drop-head")
+    s.out.settings.overflow = Overflow::drop_head;
+  else if (word && *word == "reject-publish")
+    s.out.settings.overflow = Overflow::reject_publish;
+  else if (word && *word == "reject-publish-dlx")
+    s.out.settings.overflow = Overflow::reject_publish_dlx;
+  else
+    return "expected drop-head, reject-publish or reject-publish-dlx" + got(value);
   return std::nullopt;
 }
 
@@ -62,7 +66,8 @@ Complaint dead_letter_exchange(const FieldValue& value, Subject s) {
 
 Complaint dead_letter_routing_key(const FieldValue& value, Subject s) {
   if (auto complaint = text(value)) return complaint;
-  if (!s.declare.arguments.find("x-dead-letter-exchange")) return "needs x-dead-letter-exchange, which is not there";
+  if (!s.declare.arguments.find("x-dead-letter-exchange"))
+    return "needs x-dead-letter-exchange, which is not there";
   s.out.settings.dead_letter_routing_key = *value.text();
   return std::nullopt;
 }
@@ -112,8 +117,9 @@ struct ArgumentRule {
   Check check;
 };
 
-/// Every argument that has a meaning here, and so counts in equivalence. Any other one is stored and ignored: those of other
-/// brokers' placement and storage (foreign_arguments.h; x-ha-*, x-queue-master-locator) as well as a client's own.
+/// Every argument that has a meaning here, and so counts in equivalence. Any other one is stored
+/// and ignored: those of other brokers' placement and storage (foreign_arguments.h; x-ha-*,
+/// x-queue-master-locator) as well as a client's own.
 constexpr std::array kRules = {
     ArgumentRule{"x-message-ttl", number_setting<&QueueSettings::message_ttl_ms, 0>},
     ArgumentRule{"x-expires", number_setting<&QueueSettings::expires_ms, 1>},
@@ -137,7 +143,8 @@ constexpr std::array kRules = {
     ArgumentRule{"x-delayed-retry-type", by_retry_room},
 };
 
-/// A number above 63 bits counts as the largest one; where there is a lower bound for it, its own digits are shown.
+/// A number above 63 bits counts as the largest one; where there is a lower bound for it, its own
+/// digits are shown.
 ArgumentValue as_argument(std::string_view name, const FieldValue& value) {
   const bool shown = name == "x-delayed-retry-jitter" && !value.integer();
   if (value.is_integer() && !shown) return value.integer().value_or(INT64_MAX);
@@ -175,29 +182,36 @@ Result<CheckedQueue, PeerError> check_queue(const std::string& vhost, const Queu
   out.identity.durable = declare.durable && !declare.exclusive;
   out.identity.exclusive = declare.exclusive;
   out.identity.auto_delete = declare.auto_delete;
-  if (is_holding_name(declare.name)) out.identity.holds_for = declare.name.substr(kHoldingPrefix.size());
+  if (is_holding_name(declare.name))
+    out.identity.holds_for = declare.name.substr(kHoldingPrefix.size());
   std::string whose = " for " + queue_named(declare.name, vhost) + ": ";
   for (const ArgumentRule& rule : kRules) {
     const FieldValue* value = declare.arguments.find(rule.name);
     if (!value) continue;
     if (auto complaint = rule.check(*value, {declare, out})) {
-      return PeerError::precondition_failed("invalid arg '" + std::string(rule.name) + "'" + whose + *complaint);
+      return PeerError::precondition_failed("invalid arg '" + std::string(rule.name) + "'" + whose +
+                                            *complaint);
     }
   }
-  auto retry = check_retry_arguments(declare.name, [&](std::string_view name) -> std::optional<ArgumentValue> {
-    const FieldValue* value = declare.arguments.find(name);
-    if (!value) return std::nullopt;
-    return as_argument(name, *value);
-  });
-  if (!retry) return PeerError::precondition_failed(with_vhost(retry.error(), "queue '" + declare.name + "'", vhost));
+  auto retry = check_retry_arguments(declare.name,
+                                     [&](std::string_view name) -> std::optional<ArgumentValue> {
+                                       const FieldValue* value = declare.arguments.find(name);
+                                       if (!value) return std::nullopt;
+                                       return as_argument(name, *value);
+                                     });
+  if (!retry)
+    return PeerError::precondition_failed(
+        with_vhost(retry.error(), "queue '" + declare.name + "'", vhost));
   auto deduplication = deduplication_of(declare.arguments);
   if (!deduplication) {
     const ArgumentComplaint& complaint = deduplication.error();
-    return PeerError::precondition_failed("invalid arg '" + complaint.argument + "'" + whose + complaint.text);
+    return PeerError::precondition_failed("invalid arg '" + complaint.argument + "'" + whose +
+                                          complaint.text);
   }
   out.identity.deduplication = std::move(*deduplication);
   if (is_stream(declare.arguments)) {
-    return PeerError::connection(540, "x-queue-type 'stream' is not implemented" + whose + "expected classic or quorum");
+    return PeerError::connection(
+        540, "x-queue-type 'stream' is not implemented" + whose + "expected classic or quorum");
   }
   out.identity.retry_enabled = retry->enabled;
   out.settings.retry = retry->settings;
@@ -205,14 +219,17 @@ Result<CheckedQueue, PeerError> check_queue(const std::string& vhost, const Queu
   return out;
 }
 
-Result<void, PeerError> check_queue_equivalent(const std::string& vhost, const QueueDeclare& declare,
+Result<void, PeerError> check_queue_equivalent(const std::string& vhost,
+                                               const QueueDeclare& declare,
                                                const ExistingQueue& existing) {
   std::string whose = queue_named(declare.name, vhost);
-  if (declare.durable != existing.durable && !declare.exclusive) {  // that one ends with its connection in any case
+  if (declare.durable != existing.durable &&
+      !declare.exclusive) {  // that one ends with its connection in any case
     return inequivalent("durable", whose, flag(declare.durable), flag(existing.durable));
   }
   if (declare.auto_delete != existing.auto_delete) {
-    return inequivalent("auto_delete", whose, flag(declare.auto_delete), flag(existing.auto_delete));
+    return inequivalent("auto_delete", whose, flag(declare.auto_delete),
+                        flag(existing.auto_delete));
   }
   for (const ArgumentRule& rule : kRules) {
     const FieldValue* received = declare.arguments.find(rule.name);

@@ -7,8 +7,8 @@ namespace tarry::definition {
 namespace {
 
 constexpr std::array<std::string_view, 12> kKindNames = {
-    "vhost", "user", "permission", "exchange", "queue", "binding", "policy", "operator_policy", "parameter", "tombstone",
-    "topic_permission", "redrive"};
+    "vhost",           "user",      "permission", "exchange",         "queue",  "binding", "policy",
+    "operator_policy", "parameter", "tombstone",  "topic_permission", "redrive"};
 constexpr char kVersion = 1;
 
 std::string make_key(Kind kind, std::initializer_list<std::string_view> parts) {
@@ -66,14 +66,15 @@ FieldValue limits_value(const std::map<std::string, int64_t>& limits) {
   return FieldValue::table(std::move(t));
 }
 
-constexpr std::array<std::pair<const char*, std::optional<uint64_t> RetryOverride::*>, 6> kOverrideEntries{{
-    {"min", &RetryOverride::min_ms},
-    {"multiplier", &RetryOverride::multiplier},
-    {"max", &RetryOverride::max_ms},
-    {"limit", &RetryOverride::limit},
-    {"jitter", &RetryOverride::jitter_percent},
-    {"max_age", &RetryOverride::max_age_ms},
-}};
+constexpr std::array<std::pair<const char*, std::optional<uint64_t> RetryOverride::*>, 6>
+    kOverrideEntries{{
+        {"min", &RetryOverride::min_ms},
+        {"multiplier", &RetryOverride::multiplier},
+        {"max", &RetryOverride::max_ms},
+        {"limit", &RetryOverride::limit},
+        {"jitter", &RetryOverride::jitter_percent},
+        {"max_age", &RetryOverride::max_age_ms},
+    }};
 
 FieldTable override_table(const RetryOverride& changes) {
   FieldTable t;
@@ -90,7 +91,8 @@ FieldTable table_of(const FieldTable& table, std::string_view name) {
 
 std::map<std::string, int64_t> limits_of(const FieldTable& table) {
   std::map<std::string, int64_t> out;
-  for (const auto& [name, value] : table_of(table, "limits").entries) out[name] = value.integer().value_or(-1);
+  for (const auto& [name, value] : table_of(table, "limits").entries)
+    out[name] = value.integer().value_or(-1);
   return out;
 }
 
@@ -101,24 +103,31 @@ std::string user_key(std::string_view user) { return make_key(Kind::user, {user}
 std::string permission_key(std::string_view vhost, std::string_view user) {
   return make_key(Kind::permission, {vhost, user});
 }
-std::string topic_permission_key(std::string_view vhost, std::string_view user, std::string_view exchange) {
+std::string topic_permission_key(std::string_view vhost, std::string_view user,
+                                 std::string_view exchange) {
   return make_key(Kind::topic_permission, {vhost, user, exchange});
 }
 std::string exchange_key(std::string_view vhost, std::string_view name) {
   return make_key(Kind::exchange, {vhost, name});
 }
-std::string queue_key(std::string_view vhost, std::string_view name) { return make_key(Kind::queue, {vhost, name}); }
-std::string binding_key(std::string_view vhost, std::string_view source, const Destination& to, std::string_view key,
-                        const FieldTable& arguments) {
-  return make_key(Kind::binding, {vhost, source, to.is_queue() ? "q" : "e", to.name, key, arguments.encode()});
+std::string queue_key(std::string_view vhost, std::string_view name) {
+  return make_key(Kind::queue, {vhost, name});
+}
+std::string binding_key(std::string_view vhost, std::string_view source, const Destination& to,
+                        std::string_view key, const FieldTable& arguments) {
+  return make_key(Kind::binding,
+                  {vhost, source, to.is_queue() ? "q" : "e", to.name, key, arguments.encode()});
 }
 std::string policy_key(std::string_view vhost, std::string_view name, bool operator_policy) {
   return make_key(operator_policy ? Kind::operator_policy : Kind::policy, {vhost, name});
 }
-std::string parameter_key(std::string_view component, std::string_view vhost, std::string_view name) {
+std::string parameter_key(std::string_view component, std::string_view vhost,
+                          std::string_view name) {
   return make_key(Kind::parameter, {component, vhost, name});
 }
-std::string tombstone_key(QueueId id) { return make_key(Kind::tombstone, {std::to_string(id.value)}); }
+std::string tombstone_key(QueueId id) {
+  return make_key(Kind::tombstone, {std::to_string(id.value)});
+}
 
 std::optional<Parsed> parse_key(std::string_view key) {
   size_t zero = key.find('\0');
@@ -190,7 +199,8 @@ std::string queue_value(const QueueEntry& entry) {
   t.set("id", FieldValue::int64(static_cast<int64_t>(entry.handle->id.value)));
   t.set("auto_delete", FieldValue::boolean(entry.identity().auto_delete));
   t.set("arguments", FieldValue::table(entry.arguments));
-  if (!entry.retry_override.empty()) t.set("retry_override", FieldValue::table(override_table(entry.retry_override)));
+  if (!entry.retry_override.empty())
+    t.set("retry_override", FieldValue::table(override_table(entry.retry_override)));
   return make_value(t);
 }
 
@@ -225,7 +235,8 @@ std::string redrive_key(uint64_t id) { return make_key(Kind::redrive, {std::to_s
 std::string redrive_value(const FieldTable& table) { return make_value(table); }
 
 Result<FieldTable, std::string> open_value(std::string_view value) {
-  if (value.empty() || value[0] != kVersion) return std::string("a definition of another format version");
+  if (value.empty() || value[0] != kVersion)
+    return std::string("a definition of another format version");
   return FieldTable::decode(as_bytes(value.substr(1)));
 }
 
@@ -240,7 +251,8 @@ VhostInfo vhost_from(const std::string& name, const FieldTable& table) {
   return info;
 }
 
-TopicPermissionInfo topic_permission_from(const std::vector<std::string>& parts, const FieldTable& table) {
+TopicPermissionInfo topic_permission_from(const std::vector<std::string>& parts,
+                                          const FieldTable& table) {
   return {parts[1], parts[0], parts[2], text_of(table, "write"), text_of(table, "read")};
 }
 
@@ -254,8 +266,10 @@ UserInfo user_from(const std::string& name, const FieldTable& table) {
   return user;
 }
 
-PermissionInfo permission_from(const std::string& vhost, const std::string& user, const FieldTable& table) {
-  return {user, vhost, text_of(table, "configure"), text_of(table, "write"), text_of(table, "read")};
+PermissionInfo permission_from(const std::string& vhost, const std::string& user,
+                               const FieldTable& table) {
+  return {user, vhost, text_of(table, "configure"), text_of(table, "write"),
+          text_of(table, "read")};
 }
 
 ExchangeDeclare exchange_from(const std::string& name, const FieldTable& table) {
@@ -279,7 +293,8 @@ StoredQueue queue_from(const std::string& name, const FieldTable& table) {
   const FieldTable changes = table_of(table, "retry_override");
   for (const auto& [key, value] : kOverrideEntries) {
     const FieldValue* number = changes.find(key);
-    if (number && number->integer()) stored.retry_override.*value = static_cast<uint64_t>(*number->integer());
+    if (number && number->integer())
+      stored.retry_override.*value = static_cast<uint64_t>(*number->integer());
   }
   return stored;
 }

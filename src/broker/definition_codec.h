@@ -10,24 +10,39 @@
 
 namespace tarry {
 
-/// The definitions as DefinitionStore keeps them. Key: the kind, a zero byte, then each part of the name with its
-/// length (4 bytes, big-endian) in front, so that any byte may be in a name. Value: one version byte (1), then an AMQP
-/// field table. Unknown entries of a table are ignored, so that a later version may add some.
+/// The definitions as DefinitionStore keeps them. Key: the kind, a zero byte, then each part of the
+/// name with its length (4 bytes, big-endian) in front, so that any byte may be in a name. Value:
+/// one version byte (1), then an AMQP field table. Unknown entries of a table are ignored, so that
+/// a later version may add some.
 namespace definition {
 
-enum class Kind : uint8_t { vhost, user, permission, exchange, queue, binding, policy, operator_policy, parameter, tombstone,
-                            topic_permission, redrive };
+enum class Kind : uint8_t {
+  vhost,
+  user,
+  permission,
+  exchange,
+  queue,
+  binding,
+  policy,
+  operator_policy,
+  parameter,
+  tombstone,
+  topic_permission,
+  redrive
+};
 
 std::string vhost_key(std::string_view vhost);
 std::string user_key(std::string_view user);
 std::string permission_key(std::string_view vhost, std::string_view user);
-std::string topic_permission_key(std::string_view vhost, std::string_view user, std::string_view exchange);
+std::string topic_permission_key(std::string_view vhost, std::string_view user,
+                                 std::string_view exchange);
 std::string exchange_key(std::string_view vhost, std::string_view name);
 std::string queue_key(std::string_view vhost, std::string_view name);
-std::string binding_key(std::string_view vhost, std::string_view source, const Destination& to, std::string_view key,
-                        const FieldTable& arguments);
+std::string binding_key(std::string_view vhost, std::string_view source, const Destination& to,
+                        std::string_view key, const FieldTable& arguments);
 std::string policy_key(std::string_view vhost, std::string_view name, bool operator_policy);
-std::string parameter_key(std::string_view component, std::string_view vhost, std::string_view name);
+std::string parameter_key(std::string_view component, std::string_view vhost,
+                          std::string_view name);
 /// The queue with this id was deleted; its directory may still be there.
 std::string tombstone_key(QueueId id);
 
@@ -60,9 +75,11 @@ struct StoredQueue {
 /// The table of a value. The error says what is wrong with it.
 Result<FieldTable, std::string> open_value(std::string_view value);
 VhostInfo vhost_from(const std::string& name, const FieldTable& table);
-TopicPermissionInfo topic_permission_from(const std::vector<std::string>& parts, const FieldTable& table);
+TopicPermissionInfo topic_permission_from(const std::vector<std::string>& parts,
+                                          const FieldTable& table);
 UserInfo user_from(const std::string& name, const FieldTable& table);
-PermissionInfo permission_from(const std::string& vhost, const std::string& user, const FieldTable& table);
+PermissionInfo permission_from(const std::string& vhost, const std::string& user,
+                               const FieldTable& table);
 ExchangeDeclare exchange_from(const std::string& name, const FieldTable& table);
 StoredQueue queue_from(const std::string& name, const FieldTable& table);
 BindingSpec binding_from(const FieldTable& table);

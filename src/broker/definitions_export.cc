@@ -21,13 +21,20 @@ json user_json(const UserInfo& user) {
 }
 
 json permission_json(const PermissionInfo& p) {
-  return {{"user", p.user}, {"vhost", p.vhost}, {"configure", p.configure}, {"write", p.write}, {"read", p.read}};
+  return {{"user", p.user},
+          {"vhost", p.vhost},
+          {"configure", p.configure},
+          {"write", p.write},
+          {"read", p.read}};
 }
 
 json vhost_json(const std::string& name, const VhostInfo& about) {
   json metadata = {{"description", about.description}, {"tags", about.tags}};
   if (!about.default_queue_type.empty()) metadata["default_queue_type"] = about.default_queue_type;
-  json out = {{"name", name}, {"description", about.description}, {"tags", about.tags}, {"metadata", std::move(metadata)}};
+  json out = {{"name", name},
+              {"description", about.description},
+              {"tags", about.tags},
+              {"metadata", std::move(metadata)}};
   if (!about.default_queue_type.empty()) out["default_queue_type"] = about.default_queue_type;
   if (about.protected_from_deletion) out["protected_from_deletion"] = true;
   return out;
@@ -47,9 +54,9 @@ void sort_by(json& list, std::initializer_list<const char*> keys) {
 /// The lists of one vhost, gathered over all that are asked for.
 struct Lists {
   json permissions = json::array(), topic_permissions = json::array(), policies = json::array(),
-       operator_policies = json::array(),
-       exchanges = json::array(), queues = json::array(), bindings = json::array(), parameters = json::array();
-  bool with_vhost = true;   // an export of one vhost does not name it in its entries
+       operator_policies = json::array(), exchanges = json::array(), queues = json::array(),
+       bindings = json::array(), parameters = json::array();
+  bool with_vhost = true;  // an export of one vhost does not name it in its entries
 
   json entry(const std::string& vhost, const std::string& name) const {
     json out = {{"name", name}};
@@ -58,15 +65,19 @@ struct Lists {
   }
 
   void add(const Vhost& vhost) {
-    for (const auto& [user, rights] : vhost.rights) permissions.push_back(permission_json(rights.info));
+    for (const auto& [user, rights] : vhost.rights)
+      permissions.push_back(permission_json(rights.info));
     for (const auto& [user, of_exchanges] : vhost.topic_rights) {
       for (const auto& [exchange, rights] : of_exchanges) {
         const TopicPermissionInfo& p = rights.info;
-        topic_permissions.push_back(
-            {{"user", p.user}, {"vhost", p.vhost}, {"exchange", p.exchange}, {"write", p.write}, {"read", p.read}});
+        topic_permissions.push_back({{"user", p.user},
+                                     {"vhost", p.vhost},
+                                     {"exchange", p.exchange},
+                                     {"write", p.write},
+                                     {"read", p.read}});
       }
     }
-    if (!vhost.about.limits.empty()) {   // where RabbitMQ keeps them
+    if (!vhost.about.limits.empty()) {  // where RabbitMQ keeps them
       json limits = entry(vhost.name, "limits");
       limits["component"] = "vhost-limits";
       limits["value"] = vhost.about.limits;
@@ -131,8 +142,10 @@ struct Lists {
 }  // namespace
 
 Result<std::string, PeerError> ManagementFace::export_definitions(const std::string& vhost_name) {
-  json out = {{"product_name", "TarryMQ"}, {"product_version", TARRYMQ_VERSION},
-              {"rabbit_version", "4.0.0"}, {"rabbitmq_version", "4.0.0"}};
+  json out = {{"product_name", "TarryMQ"},
+              {"product_version", TARRYMQ_VERSION},
+              {"rabbit_version", "4.0.0"},
+              {"rabbitmq_version", "4.0.0"}};
   Lists lists;
   lists.with_vhost = vhost_name.empty();
   std::shared_lock lock(core_.registry.mutex);
@@ -147,8 +160,11 @@ Result<std::string, PeerError> ManagementFace::export_definitions(const std::str
     }
     for (const auto& [key, p] : core_.registry.parameters) {
       json value = json::parse(p.value_json, nullptr, false);
-      if (p.component.empty()) globals.push_back({{"name", p.name}, {"value", value}});
-      else lists.parameters.push_back({{"component", p.component}, {"vhost", p.vhost}, {"name", p.name}, {"value", value}});
+      if (p.component.empty())
+        globals.push_back({{"name", p.name}, {"value", value}});
+      else
+        lists.parameters.push_back(
+            {{"component", p.component}, {"vhost", p.vhost}, {"name", p.name}, {"value", value}});
     }
     out["permissions"] = std::move(lists.permissions);
     out["topic_permissions"] = std::move(lists.topic_permissions);
@@ -159,15 +175,17 @@ Result<std::string, PeerError> ManagementFace::export_definitions(const std::str
     lists.add(*vhost);
     for (const auto& [key, p] : core_.registry.parameters) {
       if (p.component.empty() || p.vhost != vhost_name) continue;
-      lists.parameters.push_back(
-          {{"component", p.component}, {"name", p.name}, {"value", json::parse(p.value_json, nullptr, false)}});
+      lists.parameters.push_back({{"component", p.component},
+                                  {"name", p.name},
+                                  {"value", json::parse(p.value_json, nullptr, false)}});
     }
     out["description"] = vhost->about.description;
     out["metadata"] = vhost_json(vhost_name, vhost->about)["metadata"];
   }
   sort_by(lists.exchanges, {"vhost", "name"});
   sort_by(lists.queues, {"vhost", "name"});
-  sort_by(lists.bindings, {"vhost", "source", "destination_type", "destination", "routing_key", "arguments"});
+  sort_by(lists.bindings,
+          {"vhost", "source", "destination_type", "destination", "routing_key", "arguments"});
   out["parameters"] = std::move(lists.parameters);
   out["policies"] = std::move(lists.policies);
   out["operator_policies"] = std::move(lists.operator_policies);

@@ -34,17 +34,24 @@ FieldTable table_in(const json& object, const char* name) {
   return table ? std::move(*table) : FieldTable();
 }
 
-/// LavinMQ writes an exchange that delays under the type it routes by, with a flag beside the arguments.
+/// LavinMQ writes an exchange that delays under the type it routes by, with a flag beside the
+/// arguments.
 void set_delayed(ExchangeDeclare& declare) {
   if (declare.type == "x-delayed-message" || declare.arguments.find("x-delayed-exchange")) return;
   declare.arguments.set("x-delayed-exchange", FieldValue::boolean(true));
 }
 
 /// Arguments of queues that mean something to another broker and nothing to this one.
-constexpr std::string_view kWithoutEffect[] = {
-    "x-queue-mode", "x-queue-version", "x-queue-leader-locator", "x-queue-master-locator", "x-quorum-initial-group-size",
-    "x-quorum-target-group-size", "x-max-in-memory-length", "x-max-in-memory-bytes", "x-cache-size",
-    "x-consumer-disconnected-timeout"};
+constexpr std::string_view kWithoutEffect[] = {"x-queue-mode",
+                                               "x-queue-version",
+                                               "x-queue-leader-locator",
+                                               "x-queue-master-locator",
+                                               "x-quorum-initial-group-size",
+                                               "x-quorum-target-group-size",
+                                               "x-max-in-memory-length",
+                                               "x-max-in-memory-bytes",
+                                               "x-cache-size",
+                                               "x-consumer-disconnected-timeout"};
 
 /// Tags as a list, or as RabbitMQ's older text with commas.
 std::vector<std::string> tags_in(const json& object) {
@@ -69,36 +76,47 @@ std::vector<std::string> tags_in(const json& object) {
   return tags;
 }
 
-/// What is wrong with a dump before anything is done; empty: nothing. Of all vhosts (not into one), each entry says in
-/// which it belongs.
+/// What is wrong with a dump before anything is done; empty: nothing. Of all vhosts (not into one),
+/// each entry says in which it belongs.
 std::string complaint_about(const json& dump, bool of_all_vhosts) {
-  constexpr std::string_view kInAVhost[] = {"permissions", "topic_permissions", "parameters", "policies",
-                                            "operator_policies", "exchanges", "queues", "bindings"};
+  constexpr std::string_view kInAVhost[] = {"permissions", "topic_permissions", "parameters",
+                                            "policies",    "operator_policies", "exchanges",
+                                            "queues",      "bindings"};
   if (!dump.is_object()) return "expected a JSON object";
-  for (const char* list : {"users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters", "policies",
-                           "operator_policies", "exchanges", "queues", "bindings"}) {
+  for (const char* list :
+       {"users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters",
+        "policies", "operator_policies", "exchanges", "queues", "bindings"}) {
     auto it = dump.find(list);
     if (it == dump.end()) continue;
     if (!it->is_array()) return std::string(list) + ": expected a list";
     for (const json& entry : *it) {
       if (!entry.is_object()) return std::string(list) + ": expected a list of objects";
-      const bool in_a_vhost = std::ranges::find(kInAVhost, std::string_view(list)) != std::end(kInAVhost);
+      const bool in_a_vhost =
+          std::ranges::find(kInAVhost, std::string_view(list)) != std::end(kInAVhost);
       if (of_all_vhosts && in_a_vhost && text_in(entry, "vhost").empty()) {
-        return std::string(list) + ": '" + text_in(entry, "name") + "' has no vhost: expected its name as a string";
+        return std::string(list) + ": '" + text_in(entry, "name") +
+               "' has no vhost: expected its name as a string";
       }
       auto arguments = entry.find("arguments");
       if (arguments == entry.end()) continue;
-      if (auto table = table_from_json(*arguments); !table) return std::string(list) + ": arguments: " + table.error();
+      if (auto table = table_from_json(*arguments); !table)
+        return std::string(list) + ": arguments: " + table.error();
     }
   }
   return "";
 }
 
-/// One import: step by step on the first shard, since each step waits until what it made is durable.
+/// One import: step by step on the first shard, since each step waits until what it made is
+/// durable.
 class Import : public std::enable_shared_from_this<Import> {
  public:
-  Import(Core& core, ManagementFace& face, std::string vhost, json dump, Answer<ImportReport> answer)
-      : core_(core), face_(face), vhost_(std::move(vhost)), dump_(std::move(dump)), answer_(std::move(answer)) {}
+  Import(Core& core, ManagementFace& face, std::string vhost, json dump,
+         Answer<ImportReport> answer)
+      : core_(core),
+        face_(face),
+        vhost_(std::move(vhost)),
+        dump_(std::move(dump)),
+        answer_(std::move(answer)) {}
 
   void start() {
     auto self = shared_from_this();
@@ -114,7 +132,8 @@ class Import : public std::enable_shared_from_this<Import> {
     each("operator_policies", [self](const json& e) { self->policy(e, true); });
     each("exchanges", [self](const json& e) { self->exchange(e); });
     each("queues", [self](const json& e) { self->queue(e); });
-    // Every step is under way (they share the registry's order); the last one to be durable goes on.
+    // Every step is under way (they share the registry's order); the last one to be durable goes
+    // on.
     step_done();
   }
 
@@ -125,7 +144,9 @@ class Import : public std::enable_shared_from_this<Import> {
     for (const json& entry : *it) step(entry);
   }
 
-  std::string vhost_of(const json& entry) const { return vhost_.empty() ? text_in(entry, "vhost", "/") : vhost_; }
+  std::string vhost_of(const json& entry) const {
+    return vhost_.empty() ? text_in(entry, "vhost", "/") : vhost_;
+  }
   void skip(std::string line) { report_.skipped.push_back(std::move(line)); }
 
   /// The answer of one step: what went wrong is named, and the import goes on.
@@ -176,14 +197,17 @@ class Import : public std::enable_shared_from_this<Import> {
     const json metadata = e.value("metadata", json::object());
     info.description = text_in(e, "description", text_in(metadata, "description"));
     info.tags = e.contains("tags") ? tags_in(e) : tags_in(metadata);
-    info.default_queue_type = text_in(e, "default_queue_type", text_in(metadata, "default_queue_type"));
+    info.default_queue_type =
+        text_in(e, "default_queue_type", text_in(metadata, "default_queue_type"));
     info.protected_from_deletion = flag_in(e, "protected_from_deletion");
     if (info.default_queue_type == "undefined") info.default_queue_type.clear();
     if (info.default_queue_type == "stream") {
-      skip("vhost '" + name + "': default queue type stream left out: this broker has no streams yet");
+      skip("vhost '" + name +
+           "': default queue type stream left out: this broker has no streams yet");
       info.default_queue_type.clear();
     }
-    if (flag_in(e, "tracing")) skip("vhost '" + name + "': tracing left out: this broker does not trace");
+    if (flag_in(e, "tracing"))
+      skip("vhost '" + name + "': tracing left out: this broker does not trace");
     face_.put_vhost(std::move(info), step<bool>("vhost '" + name + "'"));
   }
 
@@ -192,7 +216,8 @@ class Import : public std::enable_shared_from_this<Import> {
     info.name = text_in(e, "name");
     info.password_hash = text_in(e, "password_hash");
     info.hashing_algorithm = text_in(e, "hashing_algorithm", "rabbit_password_hashing_sha256");
-    if (info.password_hash.starts_with("$2")) info.hashing_algorithm = "bcrypt";   // LavinMQ's, whatever it calls it
+    if (info.password_hash.starts_with("$2"))
+      info.hashing_algorithm = "bcrypt";  // LavinMQ's, whatever it calls it
     info.tags = tags_in(e);
     std::optional<std::string> password;
     if (info.password_hash.empty() && e.contains("password")) password = text_in(e, "password");
@@ -204,16 +229,17 @@ class Import : public std::enable_shared_from_this<Import> {
   }
 
   void permission(const json& e) {
-    PermissionInfo info{text_in(e, "user"), text_in(e, "vhost"), text_in(e, "configure"), text_in(e, "write"),
-                        text_in(e, "read")};
+    PermissionInfo info{text_in(e, "user"), text_in(e, "vhost"), text_in(e, "configure"),
+                        text_in(e, "write"), text_in(e, "read")};
     std::string what = "permissions of user '" + info.user + "' in vhost '" + info.vhost + "'";
     face_.put_permission(std::move(info), step<bool>(std::move(what)));
   }
 
   void topic_permission(const json& e) {
-    TopicPermissionInfo info{text_in(e, "user"), text_in(e, "vhost"), text_in(e, "exchange"), text_in(e, "write"),
-                             text_in(e, "read")};
-    std::string what = "topic permissions of user '" + info.user + "' in vhost '" + info.vhost + "'";
+    TopicPermissionInfo info{text_in(e, "user"), text_in(e, "vhost"), text_in(e, "exchange"),
+                             text_in(e, "write"), text_in(e, "read")};
+    std::string what =
+        "topic permissions of user '" + info.user + "' in vhost '" + info.vhost + "'";
     face_.put_topic_permission(std::move(info), step<bool>(std::move(what)));
   }
 
@@ -224,22 +250,27 @@ class Import : public std::enable_shared_from_this<Import> {
     if (found == e.end()) found = e.find("value");
     if (found == e.end() || !found->is_object()) return;
     for (const auto& [limit, value] : found->items()) {
-      if (value.is_number_integer()) put(limit, value.get<int64_t>(), step<void>(what + ": limit " + limit));
-      else skip(what + ": limit " + limit + " left out: no integer");
+      if (value.is_number_integer())
+        put(limit, value.get<int64_t>(), step<void>(what + ": limit " + limit));
+      else
+        skip(what + ": limit " + limit + " left out: no integer");
     }
   }
 
   /// Those that are another kind of thing here. True: dealt with.
   bool special_parameter(const json& e) {
-    const std::string component = text_in(e, "component"), name = text_in(e, "name"), vhost = vhost_of(e);
-    const std::string what = "parameter '" + name + "' of component '" + component + "' in vhost '" + vhost + "'";
+    const std::string component = text_in(e, "component"), name = text_in(e, "name"),
+                      vhost = vhost_of(e);
+    const std::string what =
+        "parameter '" + name + "' of component '" + component + "' in vhost '" + vhost + "'";
     if (component == "vhost-limits") {
       limits(e, what, [this, vhost](const std::string& limit, int64_t value, Answer<void> done) {
         face_.put_vhost_limit(vhost, limit, value, std::move(done));
       });
       return true;
     }
-    if (component == "operator_policy" && e.contains("value") && e["value"].is_object()) {   // as RabbitMQ 3 writes them
+    if (component == "operator_policy" && e.contains("value") &&
+        e["value"].is_object()) {  // as RabbitMQ 3 writes them
       json as_policy = e["value"];
       as_policy["name"] = name;
       as_policy["vhost"] = vhost;
@@ -255,8 +286,8 @@ class Import : public std::enable_shared_from_this<Import> {
 
   void parameter(const json& e, bool global) {
     if (!global && special_parameter(e)) return;
-    ParameterInfo info{global ? "" : text_in(e, "component"), global ? "" : vhost_of(e), text_in(e, "name"),
-                       e.contains("value") ? e["value"].dump() : "null"};
+    ParameterInfo info{global ? "" : text_in(e, "component"), global ? "" : vhost_of(e),
+                       text_in(e, "name"), e.contains("value") ? e["value"].dump() : "null"};
     auto done = step<void>("parameter '" + info.name + "'");
     std::unique_lock lock(core_.registry.mutex);
     DefinitionBatch batch;
@@ -272,14 +303,17 @@ class Import : public std::enable_shared_from_this<Import> {
     info.name = text_in(e, "name");
     info.pattern = text_in(e, "pattern");
     info.apply_to = text_in(e, "apply-to", operators ? "queues" : "all");
-    if (auto p = e.find("priority"); p != e.end() && p->is_number_integer()) info.priority = p->get<int64_t>();
+    if (auto p = e.find("priority"); p != e.end() && p->is_number_integer())
+      info.priority = p->get<int64_t>();
     info.definition = table_in(e, "definition");
-    std::string what = std::string(operators ? "operator policy '" : "policy '") + info.name + "' in vhost '" + info.vhost + "'";
+    std::string what = std::string(operators ? "operator policy '" : "policy '") + info.name +
+                       "' in vhost '" + info.vhost + "'";
     // retry-spec 7: the policy is kept without what cannot come from one.
     for (const std::string& key : remove_unknown_keys(info, operators)) {
       bool retry = key.starts_with("delayed-retry-");
-      skip(what + ": " + key + (retry ? " left out: retries come from the queue's declaration (see the retry override)"
-                                      : " left out: not a setting of this broker"));
+      skip(what + ": " + key +
+           (retry ? " left out: retries come from the queue's declaration (see the retry override)"
+                  : " left out: not a setting of this broker"));
     }
     if (info.definition.empty()) return skip(what + " left out: no setting remains");
     face_.put_policy(std::move(info), operators, step<bool>(std::move(what)));
@@ -302,14 +336,15 @@ class Import : public std::enable_shared_from_this<Import> {
     face->declare_exchange(actor(), std::move(declare), keep(face, step<void>(std::move(what))));
   }
 
-  /// A queue is not left behind for an argument that has no effect here: it comes without it. LavinMQ and older RabbitMQ
-  /// keep any.
+  /// A queue is not left behind for an argument that has no effect here: it comes without it.
+  /// LavinMQ and older RabbitMQ keep any.
   void leave_out_refused(FieldTable& arguments, const std::string& what) {
     const std::string type(queue_type_of(arguments));
     if (type == "stream") return;  // refused as a whole
     std::erase_if(arguments.entries, [&](const auto& entry) {
       const auto complaint = foreign_complaint(entry.first, entry.second, type);
-      if (complaint) skip(what + ": argument " + entry.first + " left out: not allowed" + *complaint);
+      if (complaint)
+        skip(what + ": argument " + entry.first + " left out: not allowed" + *complaint);
       return complaint.has_value();
     });
   }
@@ -323,7 +358,8 @@ class Import : public std::enable_shared_from_this<Import> {
     std::string vhost = vhost_of(e);
     std::string what = "queue '" + declare.name + "' in vhost '" + vhost + "'";
     if (is_internal_queue_name(declare.name)) {
-      return skip(what + " left out: it belongs to another queue or exchange and comes with that one");
+      return skip(what +
+                  " left out: it belongs to another queue or exchange and comes with that one");
     }
     if (declare.name.empty()) return skip(what + " left out: it has no name");
     auto face = face_of(vhost, what);
@@ -331,11 +367,14 @@ class Import : public std::enable_shared_from_this<Import> {
     if (face->find_queue(declare.name)) return compare_override(e, what, vhost, declare.name);
     leave_out_refused(declare.arguments, what);
     for (const auto& [argument, value] : declare.arguments.entries) {
-      if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), argument) == std::end(kWithoutEffect)) continue;
+      if (std::find(std::begin(kWithoutEffect), std::end(kWithoutEffect), argument) ==
+          std::end(kWithoutEffect))
+        continue;
       skip(what + ": argument " + argument + " is kept and has no effect here");
     }
     Answer<QueueDeclared> declared = step<QueueDeclared>(what);
-    // Before the step of the queue ends comes that of its override, so that the import is not over in between.
+    // Before the step of the queue ends comes that of its override, so that the import is not over
+    // in between.
     if (e.contains("retry_override")) {
       declared = [self = shared_from_this(), &e, what, vhost, name = declare.name,
                   declared](const Result<QueueDeclared, PeerError>& result) {
@@ -346,14 +385,17 @@ class Import : public std::enable_shared_from_this<Import> {
     face->declare_queue_unchecked(actor(), std::move(declare), keep(face, std::move(declared)));
   }
 
-  void put_retry_override(const json& values, const std::string& what, const std::string& vhost, const std::string& queue) {
+  void put_retry_override(const json& values, const std::string& what, const std::string& vhost,
+                          const std::string& queue) {
     auto changes = retry_override_from_json(values);
     if (!changes) return skip(what + ": retry_override left out: " + changes.error());
-    change_retry_override(core_, nullptr, vhost, queue, *changes, step<void>(what + ": retry_override left out"));
+    change_retry_override(core_, nullptr, vhost, queue, *changes,
+                          step<void>(what + ": retry_override left out"));
   }
 
   /// Of a queue that was there before: what is there stays, also its override.
-  void compare_override(const json& e, const std::string& what, const std::string& vhost_name, const std::string& queue) {
+  void compare_override(const json& e, const std::string& what, const std::string& vhost_name,
+                        const std::string& queue) {
     auto wanted = e.find("retry_override");
     if (wanted == e.end()) return;
     {
@@ -368,13 +410,15 @@ class Import : public std::enable_shared_from_this<Import> {
   void binding(const json& e) {
     BindingSpec spec{text_in(e, "source"), text_in(e, "destination"), text_in(e, "routing_key"),
                      text_in(e, "destination_type", "queue") == "queue", table_in(e, "arguments")};
-    if (spec.source.empty()) return;   // the implicit binding of each queue
+    if (spec.source.empty()) return;  // the implicit binding of each queue
     std::string vhost = vhost_of(e);
-    std::string what = "binding from '" + spec.source + "' to '" + spec.destination + "' in vhost '" + vhost + "'";
+    std::string what =
+        "binding from '" + spec.source + "' to '" + spec.destination + "' in vhost '" + vhost + "'";
     if (spec.destination_is_queue && is_internal_queue_name(spec.destination)) {
       return skip(what + " left out: its queue belongs to another queue or exchange");
     }
-    if (auto face = face_of(vhost, what)) face->bind(actor(), std::move(spec), keep(face, step<void>(std::move(what))));
+    if (auto face = face_of(vhost, what))
+      face->bind(actor(), std::move(spec), keep(face, step<void>(std::move(what))));
   }
 
   template <class T>
@@ -388,15 +432,17 @@ class Import : public std::enable_shared_from_this<Import> {
   const json dump_;
   Answer<ImportReport> answer_;
   ImportReport report_;
-  size_t open_steps_ = 1;   // start() itself
+  size_t open_steps_ = 1;  // start() itself
   bool bindings_begun_ = false;
 };
 
 }  // namespace
 
-void ManagementFace::import_definitions(const std::string& vhost, std::string text, Answer<ImportReport> answer) {
+void ManagementFace::import_definitions(const std::string& vhost, std::string text,
+                                        Answer<ImportReport> answer) {
   json dump = json::parse(text, nullptr, false);
-  std::string complaint = dump.is_discarded() ? "the body is no JSON" : complaint_about(dump, vhost.empty());
+  std::string complaint =
+      dump.is_discarded() ? "the body is no JSON" : complaint_about(dump, vhost.empty());
   if (!complaint.empty()) {
     answer(PeerError::soft(400, std::move(complaint)));
     return;

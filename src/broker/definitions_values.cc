@@ -9,16 +9,20 @@ namespace {
 
 using nlohmann::json;
 
-/// JSON holds UTF-8 only: other bytes become U+FFFD when written (nlohmann's `replace`), so nothing is lost here yet.
+/// JSON holds UTF-8 only: other bytes become U+FFFD when written (nlohmann's `replace`), so nothing
+/// is lost here yet.
 json text_json(const std::string& text) { return text; }
 
-json decimal_json(const FieldDecimal& d) { return static_cast<double>(d.unscaled) / std::pow(10.0, d.scale); }
+json decimal_json(const FieldDecimal& d) {
+  return static_cast<double>(d.unscaled) / std::pow(10.0, d.scale);
+}
 
 ArgumentValue argument_from_json(const json& value) {
   if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return INT64_MAX;
   if (value.is_number_integer()) return value.get<int64_t>();
   OtherArgument other;
-  other.what = std::string(value.type_name()) + " " + value.dump(-1, ' ', false, json::error_handler_t::replace);
+  other.what = std::string(value.type_name()) + " " +
+               value.dump(-1, ' ', false, json::error_handler_t::replace);
   return other;
 }
 
@@ -52,8 +56,10 @@ json to_json(const FieldValue& value) {
 
 Result<FieldValue, std::string> value_from_json(const json& value) {
   switch (value.type()) {
-    case json::value_t::null: return FieldValue{};
-    case json::value_t::boolean: return FieldValue::boolean(value.get<bool>());
+    case json::value_t::null:
+      return FieldValue{};
+    case json::value_t::boolean:
+      return FieldValue::boolean(value.get<bool>());
     case json::value_t::number_unsigned:
       if (value.get<uint64_t>() > INT64_MAX) return std::string("a number is above 2^63-1");
       [[fallthrough]];
@@ -62,8 +68,10 @@ Result<FieldValue, std::string> value_from_json(const json& value) {
       if (number < INT32_MIN || number > INT32_MAX) return FieldValue::int64(number);
       return FieldValue::int32(static_cast<int32_t>(number));
     }
-    case json::value_t::number_float: return FieldValue{'d', value.get<double>()};
-    case json::value_t::string: return FieldValue::text(value.get<std::string>());
+    case json::value_t::number_float:
+      return FieldValue{'d', value.get<double>()};
+    case json::value_t::string:
+      return FieldValue::text(value.get<std::string>());
     case json::value_t::array: {
       FieldArray out;
       for (const json& element : value) {
@@ -78,7 +86,8 @@ Result<FieldValue, std::string> value_from_json(const json& value) {
       if (!table) return table.error();
       return FieldValue::table(std::move(*table));
     }
-    default: return std::string("a value of a kind that no argument can have");
+    default:
+      return std::string("a value of a kind that no argument can have");
   }
 }
 
@@ -114,7 +123,8 @@ Result<RetryOverride, std::string> retry_override_from_json(const json& object) 
   if (!object.is_object()) return std::string("expected an object");
   RetryOverride changes;
   for (const auto& [key, value] : object.items()) {
-    if (auto set = set_retry_value(changes, key, argument_from_json(value)); !set) return set.error();
+    if (auto set = set_retry_value(changes, key, argument_from_json(value)); !set)
+      return set.error();
   }
   return changes;
 }

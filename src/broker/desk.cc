@@ -78,7 +78,8 @@ uint64_t ShardDesk::add_pending(Pending pending) {
   return first_number_ + pending_.size() - 1;
 }
 
-void ShardDesk::publish(PublishRequest request, const std::vector<std::shared_ptr<QueueHandle>>& targets,
+void ShardDesk::publish(PublishRequest request,
+                        const std::vector<std::shared_ptr<QueueHandle>>& targets,
                         std::function<void(bool)> answer) {
   if (targets.empty()) {
     answer(false);
@@ -94,7 +95,8 @@ void ShardDesk::publish(PublishRequest request, const std::vector<std::shared_pt
 
 void ShardDesk::on_confirm(std::span<const ConfirmRange> ranges) {
   for (const ConfirmRange& range : ranges) {
-    for (uint64_t number = range.first; number <= range.last; ++number) count_down(number, range.refused);
+    for (uint64_t number = range.first; number <= range.last; ++number)
+      count_down(number, range.refused);
   }
 }
 
@@ -131,11 +133,15 @@ void ShardDesk::find_targets(const DeadLetter& letter, Targets& out) {
     out.exchange_missing = true;
     return;
   }
-  if (auto it = vhost->by_id.find(letter.source->id); it != vhost->by_id.end()) out.source = it->second;
+  if (auto it = vhost->by_id.find(letter.source->id); it != vhost->by_id.end())
+    out.source = it->second;
   VhostWalk lookup(*vhost);
   std::vector<std::string_view> more;
   for (size_t i = 1; i < letter.routing_keys.size(); ++i) more.push_back(letter.routing_keys[i]);
-  RouteQuery query{letter.exchange, letter.routing_keys.empty() ? std::string_view() : letter.routing_keys[0], more, {}};
+  RouteQuery query{letter.exchange,
+                   letter.routing_keys.empty() ? std::string_view() : letter.routing_keys[0],
+                   more,
+                   {}};
   auto properties = PropertiesView::parse(as_bytes(letter.header));
   if (properties) {
     query.headers = properties->headers;
@@ -147,19 +153,22 @@ void ShardDesk::find_targets(const DeadLetter& letter, Targets& out) {
     auto it = vhost->by_id.find(id);
     if (it == vhost->by_id.end()) continue;
     const std::string& name = it->second->identity.name;
-    if (std::find(letter.cycle_queues.begin(), letter.cycle_queues.end(), name) != letter.cycle_queues.end()) {
+    if (std::find(letter.cycle_queues.begin(), letter.cycle_queues.end(), name) !=
+        letter.cycle_queues.end()) {
       out.cycle = true;
       continue;
     }
     out.all.push_back(it->second);
-    bool holds_it = std::find(letter.already_in.begin(), letter.already_in.end(), id) != letter.already_in.end();
+    bool holds_it = std::find(letter.already_in.begin(), letter.already_in.end(), id) !=
+                    letter.already_in.end();
     if (!holds_it) out.to_publish.push_back(it->second);
   }
   // Holders that are no longer routed to still keep the move open.
   for (QueueId id : letter.already_in) {
     auto it = vhost->by_id.find(id);
     if (it == vhost->by_id.end()) continue;
-    if (std::find(out.all.begin(), out.all.end(), it->second) == out.all.end()) out.all.push_back(it->second);
+    if (std::find(out.all.begin(), out.all.end(), it->second) == out.all.end())
+      out.all.push_back(it->second);
   }
 }
 
@@ -189,8 +198,8 @@ void ShardDesk::route(const DeadLetter& letter) {
   pending.stored = targets.to_publish.size() < targets.all.size();
   pending.source = targets.source;
   pending.token = letter.token;
-  std::string route = route_bytes(letter.exchange, letter.routing_keys.empty() ? std::string_view()
-                                                                               : letter.routing_keys[0]);
+  std::string route = route_bytes(
+      letter.exchange, letter.routing_keys.empty() ? std::string_view() : letter.routing_keys[0]);
   PublishRequest request;
   request.route = letter.shown_route.empty() ? as_bytes(route) : letter.shown_route;
   request.counter = letter.counter;

@@ -20,8 +20,9 @@ namespace tarry {
 
 struct Core;
 
-/// The broker's own sink on one shard (ConnectionId 0): answers to its queue commands and confirms of what it publishes (dead
-/// letters, publishes over HTTP), and the shard's dead-letter router. Own shard only.
+/// The broker's own sink on one shard (ConnectionId 0): answers to its queue commands and confirms
+/// of what it publishes (dead letters, publishes over HTTP), and the shard's dead-letter router.
+/// Own shard only.
 class ShardDesk final : public DeliverySink, public DeadLetterSink {
  public:
   /// Registers itself; before the shard runs.
@@ -33,7 +34,8 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
 
   /// The token for a queue command; `answer` is called once with the reply.
   uint64_t expect(std::function<void(const QueueReply&)> answer);
-  /// Publishes to each target; `answer` says whether at least one has stored it (durably where that is owed).
+  /// Publishes to each target; `answer` says whether at least one has stored it (durably where that
+  /// is owed).
   void publish(PublishRequest request, const std::vector<std::shared_ptr<QueueHandle>>& targets,
                std::function<void(bool)> answer);
   void run_later(uint32_t delay_ms, std::function<void()> work);
@@ -54,13 +56,13 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
   struct Pending {
     uint32_t left = 0;
     bool stored = false;
-    std::shared_ptr<QueueHandle> source;   // a dead letter's
+    std::shared_ptr<QueueHandle> source;  // a dead letter's
     uint64_t token = 0;
-    std::function<void(bool)> answer;      // a publish over HTTP
+    std::function<void(bool)> answer;  // a publish over HTTP
   };
   /// A dead letter that its targets hold: they are told when the source has dropped its copy.
   struct Move {
-    std::shared_ptr<QueueHandle> source;   // must outlive the answer
+    std::shared_ptr<QueueHandle> source;  // must outlive the answer
     Origin origin;
     std::vector<std::shared_ptr<QueueHandle>> targets;
   };
@@ -73,7 +75,7 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
     std::vector<std::shared_ptr<QueueHandle>> to_publish, all;
     bool exchange_missing = false, cycle = false;
   };
-  using MoveKey = std::pair<uint64_t, uint64_t>;   // source queue, token
+  using MoveKey = std::pair<uint64_t, uint64_t>;  // source queue, token
   struct MoveKeyHash {
     size_t operator()(const MoveKey& k) const { return k.first * 0x9E3779B97F4A7C15ull ^ k.second; }
   };
@@ -87,7 +89,7 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
   QueueShard& home_;
   uint64_t next_token_ = 1;
   std::unordered_map<uint64_t, std::function<void(const QueueReply&)>> replies_;
-  uint64_t first_number_ = 1;              // publish number of pending_.front()
+  uint64_t first_number_ = 1;  // publish number of pending_.front()
   std::deque<Pending> pending_;
   std::unordered_map<MoveKey, Move, MoveKeyHash> moves_;
   std::list<Delayed> delayed_;

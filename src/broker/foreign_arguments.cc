@@ -15,12 +15,13 @@ struct ForeignRule {
   std::string_view name;
   bool classic, quorum;  // the types it goes with
   ForeignValue kind;
-  int64_t min = 0, max = INT64_MAX;             // of a number
+  int64_t min = 0, max = INT64_MAX;  // of a number
   std::span<const std::string_view> words = {};
 };
 
 constexpr std::array<std::string_view, 2> kModes{"default", "lazy"};
-constexpr std::array<std::string_view, 4> kLeaderLocators{"client-local", "balanced", "random", "least-leaders"};
+constexpr std::array<std::string_view, 4> kLeaderLocators{"client-local", "balanced", "random",
+                                                          "least-leaders"};
 
 /// By RabbitMQ 3.10, and the leader locator of classic queues by 4.0, which takes it for them too.
 constexpr std::array kForeignRules{
@@ -54,7 +55,8 @@ std::string allowed_instead(const ForeignRule& rule, const FieldValue& value) {
     const int64_t number = value.integer().value_or(INT64_MAX);
     if (number >= rule.min && number <= rule.max) return {};
   }
-  if (rule.max != INT64_MAX) return "expected " + std::to_string(rule.min) + " or " + std::to_string(rule.max);
+  if (rule.max != INT64_MAX)
+    return "expected " + std::to_string(rule.min) + " or " + std::to_string(rule.max);
   return "expected an integer of at least " + std::to_string(rule.min);
 }
 
@@ -78,12 +80,13 @@ std::optional<std::string> foreign_complaint(std::string_view argument, const Fi
   return ": " + allowed + ", got " + value_in_words(&value);
 }
 
-Result<void, PeerError> check_foreign_arguments(const std::string& vhost, const QueueDeclare& declare) {
+Result<void, PeerError> check_foreign_arguments(const std::string& vhost,
+                                                const QueueDeclare& declare) {
   const std::string_view type = queue_type_of(declare.arguments);
   for (const auto& [argument, value] : declare.arguments.entries) {
     if (auto complaint = foreign_complaint(argument, value, type)) {
-      return PeerError::precondition_failed("invalid arg '" + argument + "' for " + queue_named(declare.name, vhost) +
-                                            *complaint);
+      return PeerError::precondition_failed("invalid arg '" + argument + "' for " +
+                                            queue_named(declare.name, vhost) + *complaint);
     }
   }
   return {};

@@ -10,9 +10,10 @@
 
 namespace tarry {
 
-/// Counts failed log-ins for each address (of IPv6: for each /64). When an address has had its share, further log-ins
-/// from there are refused without a look at the password, until enough time has passed. This machine's own addresses are
-/// not counted: a proxy of HTTP or a broken script here would shut everybody out. Any thread.
+/// Counts failed log-ins for each address (of IPv6: for each /64). When an address has had its
+/// share, further log-ins from there are refused without a look at the password, until enough time
+/// has passed. This machine's own addresses are not counted: a proxy of HTTP or a broken script
+/// here would shut everybody out. Any thread.
 class LoginGuard {
  public:
   /// `failures`: so many at once, and so many a minute in the long run. 0: no cap.
@@ -28,8 +29,9 @@ class LoginGuard {
   void make_room(SteadyTime now);
 
   const uint32_t failures_;
-  mutable std::mutex mutex_;   // guards what follows
-  /// Each failure moves the address's instant by a minute's share: a minute ahead of now means that all is used up.
+  mutable std::mutex mutex_;  // guards what follows
+  /// Each failure moves the address's instant by a minute's share: a minute ahead of now means that
+  /// all is used up.
   std::unordered_map<std::string, int64_t> used_until_ns_;
 };
 

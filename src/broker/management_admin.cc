@@ -11,23 +11,29 @@
 namespace tarry {
 namespace {
 
-PeerError no_vhost(const std::string& name) { return PeerError::not_found("no vhost '" + name + "'"); }
+PeerError no_vhost(const std::string& name) {
+  return PeerError::not_found("no vhost '" + name + "'");
+}
 
 }  // namespace
 
-void ManagementFace::on_first_shard(std::function<void()> work) { core_.shards[0]->post(std::move(work)); }
+void ManagementFace::on_first_shard(std::function<void()> work) {
+  core_.shards[0]->post(std::move(work));
+}
 
 namespace {
 
-/// The first mail may run in a turn whose sockets were looked at before it was sent, and the one that it posts to its
-/// own shard in that same turn; the next turn reads the sockets, and at its end what they brought leaves for other
-/// shards; so in the turn after that all is done.
+/// The first mail may run in a turn whose sockets were looked at before it was sent, and the one
+/// that it posts to its own shard in that same turn; the next turn reads the sockets, and at its
+/// end what they brought leaves for other shards; so in the turn after that all is done.
 constexpr int kOwnPosts = 3;
 
 void wait_turns(Shard& shard, int posts_left, std::function<void()> work) {
   shard.post([&shard, posts_left, work = std::move(work)]() mutable {
-    if (posts_left == 0) work();
-    else wait_turns(shard, posts_left - 1, std::move(work));
+    if (posts_left == 0)
+      work();
+    else
+      wait_turns(shard, posts_left - 1, std::move(work));
   });
 }
 
@@ -46,14 +52,15 @@ void ManagementFace::after_what_was_sent(std::function<void()> work) {
 void ManagementFace::log_in(std::string user, std::string password, LoginOrigin from,
                             std::function<void(std::optional<UserInfo>)> answer) {
   const SteadyTime asked_at = core_.clock.steady_now();
-  Access::check_password(core_, user, password, from,
-                         [this, user, from, asked_at, answer = std::move(answer)](std::optional<UserInfo> found) {
-                           if (found) return answer(std::move(found));
-                           const uint32_t wait_ms = Access::refused(core_, user, from, asked_at);
-                           on_first_shard([core = &core_, wait_ms, answer] {
-                             core->desks[0]->run_later(wait_ms, [answer] { answer(std::nullopt); });
-                           });
-                         });
+  Access::check_password(
+      core_, user, password, from,
+      [this, user, from, asked_at, answer = std::move(answer)](std::optional<UserInfo> found) {
+        if (found) return answer(std::move(found));
+        const uint32_t wait_ms = Access::refused(core_, user, from, asked_at);
+        on_first_shard([core = &core_, wait_ms, answer] {
+          core->desks[0]->run_later(wait_ms, [answer] { answer(std::nullopt); });
+        });
+      });
 }
 
 bool ManagementFace::may_access(std::string_view user, std::string_view vhost) {
@@ -76,17 +83,20 @@ std::optional<UserInfo> ManagementFace::user(std::string_view name) {
   return it->second;
 }
 
-void ManagementFace::put_user(UserInfo info, std::optional<std::string> password, Answer<bool> answer) {
+void ManagementFace::put_user(UserInfo info, std::optional<std::string> password,
+                              Answer<bool> answer) {
   if (info.name.empty()) return answer(bad_request("a user needs a name"));
   if (password) {
-    if (is_slow_algorithm(info.hashing_algorithm)) info.hashing_algorithm = UserInfo{}.hashing_algorithm;
+    if (is_slow_algorithm(info.hashing_algorithm))
+      info.hashing_algorithm = UserInfo{}.hashing_algorithm;
     info.password_hash = hash_password(*password, info.hashing_algorithm);
     if (info.password_hash.empty()) {
-      return answer(bad_request("hashing_algorithm '" + info.hashing_algorithm + "' is not known: " + kKnownAlgorithms));
+      return answer(bad_request("hashing_algorithm '" + info.hashing_algorithm +
+                                "' is not known: " + kKnownAlgorithms));
     }
   } else if (!password_hash_valid(info.password_hash, info.hashing_algorithm)) {
-    return answer(bad_request("password_hash is no salted hash for " + info.hashing_algorithm + "; known are " +
-                              kKnownAlgorithms));
+    return answer(bad_request("password_hash is no salted hash for " + info.hashing_algorithm +
+                              "; known are " + kKnownAlgorithms));
   }
   std::unique_lock lock(core_.registry.mutex);
   if (auto known = core_.registry.users.find(info.name); known != core_.registry.users.end()) {
@@ -107,7 +117,8 @@ void ManagementFace::delete_user(std::string name, Answer<void> answer) {
   DefinitionBatch batch;
   batch.erases.push_back(definition::user_key(name));
   for (auto& [vhost_name, vhost] : core_.registry.vhosts) {
-    if (vhost->rights.erase(name)) batch.erases.push_back(definition::permission_key(vhost_name, name));
+    if (vhost->rights.erase(name))
+      batch.erases.push_back(definition::permission_key(vhost_name, name));
     auto topics = vhost->topic_rights.find(name);
     if (topics == vhost->topic_rights.end()) continue;
     for (const auto& [exchange, rights] : topics->second) {
@@ -118,7 +129,8 @@ void ManagementFace::delete_user(std::string name, Answer<void> answer) {
   core_.bump_all_versions();
   core_.commit(lock, std::move(batch), [answer] { answer({}); });
   for (const auto& connection : core_.connections.all()) {
-    if (connection->info.user == name) core_.connections.close(connection->info.id, 320, "user '" + name + "' was deleted");
+    if (connection->info.user == name)
+      core_.connections.close(connection->info.id, 320, "user '" + name + "' was deleted");
   }
 }
 
@@ -138,12 +150,13 @@ void ManagementFace::put_permission(PermissionInfo info, Answer<bool> answer) {
     const std::string& text;
     Pattern& pattern;
   };
-  for (const Part& part : {Part{"configure", info.configure, rights.configure}, Part{"write", info.write, rights.write},
-                           Part{"read", info.read, rights.read}}) {
+  for (const Part& part :
+       {Part{"configure", info.configure, rights.configure},
+        Part{"write", info.write, rights.write}, Part{"read", info.read, rights.read}}) {
     auto compiled = Pattern::compile(part.text);
     if (!compiled) {
-      return answer(bad_request(std::string(part.name) + ": invalid regular expression '" + part.text +
-                                "': " + compiled.error()));
+      return answer(bad_request(std::string(part.name) + ": invalid regular expression '" +
+                                part.text + "': " + compiled.error()));
     }
     part.pattern = *compiled;
   }
@@ -152,21 +165,25 @@ void ManagementFace::put_permission(PermissionInfo info, Answer<bool> answer) {
   bool user_there = core_.registry.users.contains(info.user);
   if (!vhost || !user_there) {
     lock.unlock();
-    return answer(bad_request(vhost ? "no user '" + info.user + "'" : "no vhost '" + info.vhost + "'"));
+    return answer(
+        bad_request(vhost ? "no user '" + info.user + "'" : "no vhost '" + info.vhost + "'"));
   }
   DefinitionBatch batch;
-  batch.puts.emplace_back(definition::permission_key(info.vhost, info.user), definition::permission_value(info));
+  batch.puts.emplace_back(definition::permission_key(info.vhost, info.user),
+                          definition::permission_value(info));
   bool is_new = vhost->rights.insert_or_assign(info.user, std::move(rights)).second;
   ++vhost->version;
   core_.commit(lock, std::move(batch), [answer, is_new] { answer(success(is_new)); });
 }
 
-void ManagementFace::delete_permission(std::string user, std::string vhost_name, Answer<void> answer) {
+void ManagementFace::delete_permission(std::string user, std::string vhost_name,
+                                       Answer<void> answer) {
   std::unique_lock lock(core_.registry.mutex);
   auto vhost = core_.registry.find_vhost(vhost_name);
   if (!vhost || vhost->rights.erase(user) == 0) {
     lock.unlock();
-    return answer(PeerError::not_found("user '" + user + "' has no permissions in vhost '" + vhost_name + "'"));
+    return answer(PeerError::not_found("user '" + user + "' has no permissions in vhost '" +
+                                       vhost_name + "'"));
   }
   DefinitionBatch batch;
   batch.erases.push_back(definition::permission_key(vhost_name, user));
@@ -178,9 +195,12 @@ void ManagementFace::delete_permission(std::string user, std::string vhost_name,
 
 void ManagementFace::put_vhost(VhostInfo info, Answer<bool> answer) {
   const std::string name = info.name;
-  if (name.empty() || name.size() > 255) return answer(bad_request("a vhost's name has 1 to 255 bytes"));
-  if (info.default_queue_type != "" && info.default_queue_type != "classic" && info.default_queue_type != "quorum") {
-    return answer(bad_request("default_queue_type: expected classic or quorum, got '" + info.default_queue_type + "'"));
+  if (name.empty() || name.size() > 255)
+    return answer(bad_request("a vhost's name has 1 to 255 bytes"));
+  if (info.default_queue_type != "" && info.default_queue_type != "classic" &&
+      info.default_queue_type != "quorum") {
+    return answer(bad_request("default_queue_type: expected classic or quorum, got '" +
+                              info.default_queue_type + "'"));
   }
   std::unique_lock lock(core_.registry.mutex);
   auto vhost = core_.registry.find_vhost(name);
@@ -213,8 +233,10 @@ void ManagementFace::delete_vhost(std::string name, Answer<void> answer) {
     while (!vhost->exchanges.empty()) {
       core_.registry.remove_exchange(*vhost, std::string(vhost->exchanges.begin()->first), batch);
     }
-    for (const auto& [user, rights] : vhost->rights) batch.erases.push_back(definition::permission_key(name, user));
-    for (const auto& [policy, info] : vhost->policies) batch.erases.push_back(definition::policy_key(name, policy, false));
+    for (const auto& [user, rights] : vhost->rights)
+      batch.erases.push_back(definition::permission_key(name, user));
+    for (const auto& [policy, info] : vhost->policies)
+      batch.erases.push_back(definition::policy_key(name, policy, false));
     for (const auto& [policy, info] : vhost->operator_policies) {
       batch.erases.push_back(definition::policy_key(name, policy, true));
     }
@@ -234,7 +256,8 @@ void ManagementFace::delete_vhost(std::string name, Answer<void> answer) {
     core_.registry.vhosts.erase(name);
     // Its connections would find nothing any more.
     for (const auto& connection : core_.connections.all()) {
-      if (connection->info.vhost == name) core_.connections.close(connection->info.id, 320, "vhost '" + name + "' is deleted");
+      if (connection->info.vhost == name)
+        core_.connections.close(connection->info.id, 320, "vhost '" + name + "' is deleted");
     }
     std::vector<std::shared_ptr<QueueHandle>> stored;
     for (const auto& entry : entries) {
@@ -243,7 +266,8 @@ void ManagementFace::delete_vhost(std::string name, Answer<void> answer) {
     core_.commit(lock, std::move(batch), [core = &core_, answer, stored] {
       for (const auto& handle : stored) core->store.remove_queue_directory(handle->id);
       DefinitionBatch tombstones;
-      for (const auto& handle : stored) tombstones.erases.push_back(definition::tombstone_key(handle->id));
+      for (const auto& handle : stored)
+        tombstones.erases.push_back(definition::tombstone_key(handle->id));
       if (!tombstones.empty()) {
         core->store.on_store_thread([all = &core->definitions, tombstones = std::move(tombstones)] {
           all->write(tombstones, [] {});
@@ -265,7 +289,8 @@ std::vector<PolicyInfo> ManagementFace::policies(const Scope& scope, bool operat
   std::shared_lock lock(core_.registry.mutex);
   std::vector<PolicyInfo> out;
   for (const auto& vhost : in_scope(scope)) {
-    for (const auto& [name, policy] : operator_policies ? vhost->operator_policies : vhost->policies) {
+    for (const auto& [name, policy] :
+         operator_policies ? vhost->operator_policies : vhost->policies) {
       out.push_back(policy.info);
     }
   }
@@ -293,7 +318,8 @@ void ManagementFace::put_policy(PolicyInfo info, bool operator_policy, Answer<bo
   for (auto& [handle, settings] : changed) handle->apply(std::move(settings));
 }
 
-void ManagementFace::delete_policy(std::string vhost_name, std::string name, bool operator_policy, Answer<void> answer) {
+void ManagementFace::delete_policy(std::string vhost_name, std::string name, bool operator_policy,
+                                   Answer<void> answer) {
   std::lock_guard one_change(core_.policy_mutex);
   std::unique_lock lock(core_.registry.mutex);
   auto vhost = core_.registry.find_vhost(vhost_name);

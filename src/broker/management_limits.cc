@@ -1,4 +1,5 @@
-// Limits of users and vhosts, topic permissions, parameters: what HTTP may set besides users, rights and policies.
+// Limits of users and vhosts, topic permissions, parameters: what HTTP may set besides users,
+// rights and policies.
 #include "broker/definition_codec.h"
 #include "broker/management_face.h"
 #include "broker/success.h"
@@ -11,17 +12,22 @@ PeerError unknown_limit(const std::string& limit, const char* allowed) {
   return bad_request("limit '" + limit + "' is not known: allowed are " + allowed);
 }
 
-void set_limit(std::map<std::string, int64_t>& limits, const std::string& limit, std::optional<int64_t> value) {
-  if (value) limits[limit] = *value;
-  else limits.erase(limit);
+void set_limit(std::map<std::string, int64_t>& limits, const std::string& limit,
+               std::optional<int64_t> value) {
+  if (value)
+    limits[limit] = *value;
+  else
+    limits.erase(limit);
 }
 
 /// The expression with {username} and {vhost} filled in, taken literally.
 std::string filled_in(std::string expression, const TopicPermissionInfo& info) {
-  for (const auto& [name, value] : {std::pair{"{username}", &info.user}, std::pair{"{vhost}", &info.vhost}}) {
+  for (const auto& [name, value] :
+       {std::pair{"{username}", &info.user}, std::pair{"{vhost}", &info.vhost}}) {
     const std::string variable = name;
     const std::string literal = Pattern::literal(*value);
-    for (size_t at = expression.find(variable); at != std::string::npos; at = expression.find(variable, at)) {
+    for (size_t at = expression.find(variable); at != std::string::npos;
+         at = expression.find(variable, at)) {
       expression.replace(at, variable.size(), literal);
       at += literal.size();
     }
@@ -37,7 +43,8 @@ Result<TopicRights, PeerError> compile_topic_rights(TopicPermissionInfo info) {
                                             std::tuple{"read", &info.read, &rights.read}}) {
     auto compiled = Pattern::compile(filled_in(*text, info));
     if (!compiled) {
-      return bad_request(std::string(name) + ": invalid regular expression '" + *text + "': " + compiled.error());
+      return bad_request(std::string(name) + ": invalid regular expression '" + *text +
+                         "': " + compiled.error());
     }
     *pattern = std::move(*compiled);
   }
@@ -45,8 +52,8 @@ Result<TopicRights, PeerError> compile_topic_rights(TopicPermissionInfo info) {
   return rights;
 }
 
-void ManagementFace::put_user_limit(std::string user, std::string limit, std::optional<int64_t> value,
-                                    Answer<void> answer) {
+void ManagementFace::put_user_limit(std::string user, std::string limit,
+                                    std::optional<int64_t> value, Answer<void> answer) {
   if (limit != "max-connections" && limit != "max-channels") {
     return answer(unknown_limit(limit, "max-connections, max-channels"));
   }
@@ -62,8 +69,8 @@ void ManagementFace::put_user_limit(std::string user, std::string limit, std::op
   core_.commit(lock, std::move(batch), [answer] { answer({}); });
 }
 
-void ManagementFace::put_vhost_limit(std::string name, std::string limit, std::optional<int64_t> value,
-                                     Answer<void> answer) {
+void ManagementFace::put_vhost_limit(std::string name, std::string limit,
+                                     std::optional<int64_t> value, Answer<void> answer) {
   if (limit != "max-connections" && limit != "max-queues") {
     return answer(unknown_limit(limit, "max-connections, max-queues"));
   }
@@ -91,7 +98,8 @@ std::vector<TopicPermissionInfo> ManagementFace::topic_permissions() {
 }
 
 void ManagementFace::put_topic_permission(TopicPermissionInfo info, Answer<bool> answer) {
-  if (info.exchange.size() > kNameBytesMax) return answer(name_too_long("exchange name", info.exchange));
+  if (info.exchange.size() > kNameBytesMax)
+    return answer(name_too_long("exchange name", info.exchange));
   auto rights = compile_topic_rights(info);
   if (!rights) return answer(rights.error());
   std::unique_lock lock(core_.registry.mutex);
@@ -99,7 +107,8 @@ void ManagementFace::put_topic_permission(TopicPermissionInfo info, Answer<bool>
   const bool user_there = core_.registry.users.contains(info.user);
   if (!vhost || !user_there) {
     lock.unlock();
-    return answer(bad_request(vhost ? "no user '" + info.user + "'" : "no vhost '" + info.vhost + "'"));
+    return answer(
+        bad_request(vhost ? "no user '" + info.user + "'" : "no vhost '" + info.vhost + "'"));
   }
   DefinitionBatch batch;
   batch.puts.emplace_back(definition::topic_permission_key(info.vhost, info.user, info.exchange),
@@ -110,8 +119,8 @@ void ManagementFace::put_topic_permission(TopicPermissionInfo info, Answer<bool>
   core_.commit(lock, std::move(batch), [answer, is_new] { answer(success(is_new)); });
 }
 
-void ManagementFace::delete_topic_permission(std::string user, std::string vhost_name, std::string exchange,
-                                             Answer<void> answer) {
+void ManagementFace::delete_topic_permission(std::string user, std::string vhost_name,
+                                             std::string exchange, Answer<void> answer) {
   std::unique_lock lock(core_.registry.mutex);
   auto vhost = core_.registry.find_vhost(vhost_name);
   DefinitionBatch batch;
@@ -128,7 +137,8 @@ void ManagementFace::delete_topic_permission(std::string user, std::string vhost
   }
   if (batch.empty()) {
     lock.unlock();
-    return answer(PeerError::not_found("user '" + user + "' has no such topic permissions in vhost '" + vhost_name + "'"));
+    return answer(PeerError::not_found(
+        "user '" + user + "' has no such topic permissions in vhost '" + vhost_name + "'"));
   }
   ++vhost->version;
   core_.commit(lock, std::move(batch), [answer] { answer({}); });
@@ -142,14 +152,17 @@ void ManagementFace::put_parameter(ParameterInfo parameter, Answer<bool> answer)
     return answer(PeerError::not_found("no vhost '" + parameter.vhost + "'"));
   }
   DefinitionBatch batch;
-  batch.puts.emplace_back(definition::parameter_key(parameter.component, parameter.vhost, parameter.name),
-                          definition::parameter_value(parameter));
+  batch.puts.emplace_back(
+      definition::parameter_key(parameter.component, parameter.vhost, parameter.name),
+      definition::parameter_value(parameter));
   ParameterKey key{parameter.component, parameter.vhost, parameter.name};
-  const bool is_new = core_.registry.parameters.insert_or_assign(std::move(key), std::move(parameter)).second;
+  const bool is_new =
+      core_.registry.parameters.insert_or_assign(std::move(key), std::move(parameter)).second;
   core_.commit(lock, std::move(batch), [answer, is_new] { answer(success(is_new)); });
 }
 
-void ManagementFace::delete_parameter(std::string component, std::string vhost, std::string name, Answer<void> answer) {
+void ManagementFace::delete_parameter(std::string component, std::string vhost, std::string name,
+                                      Answer<void> answer) {
   std::unique_lock lock(core_.registry.mutex);
   if (core_.registry.parameters.erase(ParameterKey{component, vhost, name}) == 0) {
     lock.unlock();

@@ -8,11 +8,10 @@
 #include "tarrymq/runtime/shard.h"
 #include "tarrymq/storage/store.h"
 
-
 namespace tarry {
 namespace {
 
-constexpr size_t kReasons = 5;                     // DeathReason without `unused`
+constexpr size_t kReasons = 5;  // DeathReason without `unused`
 
 std::map<std::string, uint64_t> by_reason(const std::atomic<uint64_t>* counts) {
   std::map<std::string, uint64_t> out;
@@ -62,21 +61,38 @@ QueueNumbers numbers_of(const QueueFigures& f) {
 }  // namespace
 
 void add_numbers(QueueNumbers& sum, const QueueNumbers& n) {
-  for (auto member : {&QueueNumbers::ready, &QueueNumbers::ready_bytes, &QueueNumbers::unacked,
-                      &QueueNumbers::unacked_bytes, &QueueNumbers::persistent, &QueueNumbers::delayed,
-                      &QueueNumbers::delayed_bytes, &QueueNumbers::consumers, &QueueNumbers::published,
-                      &QueueNumbers::delivered, &QueueNumbers::delivered_no_ack, &QueueNumbers::got,
-                      &QueueNumbers::got_no_ack, &QueueNumbers::acked, &QueueNumbers::redelivered,
-                      &QueueNumbers::rejected, &QueueNumbers::confirmed, &QueueNumbers::retries_scheduled,
-                      &QueueNumbers::retries_redelivered, &QueueNumbers::retries_postponed,
-                      &QueueNumbers::dead_lettering, &QueueNumbers::retry_lag_sum_ms, &QueueNumbers::disk_bytes,
-                      &QueueNumbers::memory_bytes, &QueueNumbers::segments}) {
+  for (auto member : {&QueueNumbers::ready,
+                      &QueueNumbers::ready_bytes,
+                      &QueueNumbers::unacked,
+                      &QueueNumbers::unacked_bytes,
+                      &QueueNumbers::persistent,
+                      &QueueNumbers::delayed,
+                      &QueueNumbers::delayed_bytes,
+                      &QueueNumbers::consumers,
+                      &QueueNumbers::published,
+                      &QueueNumbers::delivered,
+                      &QueueNumbers::delivered_no_ack,
+                      &QueueNumbers::got,
+                      &QueueNumbers::got_no_ack,
+                      &QueueNumbers::acked,
+                      &QueueNumbers::redelivered,
+                      &QueueNumbers::rejected,
+                      &QueueNumbers::confirmed,
+                      &QueueNumbers::retries_scheduled,
+                      &QueueNumbers::retries_redelivered,
+                      &QueueNumbers::retries_postponed,
+                      &QueueNumbers::dead_lettering,
+                      &QueueNumbers::retry_lag_sum_ms,
+                      &QueueNumbers::disk_bytes,
+                      &QueueNumbers::memory_bytes,
+                      &QueueNumbers::segments}) {
     sum.*member += n.*member;
   }
   for (const auto& [reason, count] : n.dead_lettered) sum.dead_lettered[reason] += count;
   for (const auto& [reason, count] : n.dropped) sum.dropped[reason] += count;
   for (size_t i = 0; i < n.retry_lag.size(); ++i) sum.retry_lag[i] += n.retry_lag[i];
-  if (n.next_due_ms && (!sum.next_due_ms || n.next_due_ms < sum.next_due_ms)) sum.next_due_ms = n.next_due_ms;
+  if (n.next_due_ms && (!sum.next_due_ms || n.next_due_ms < sum.next_due_ms))
+    sum.next_due_ms = n.next_due_ms;
   sum.last_due_ms = std::max(sum.last_due_ms, n.last_due_ms);
 }
 
@@ -111,8 +127,8 @@ QueueInfo queue_info(const Registry& registry, const QueueEntry& entry) {
 
 bool has_companion(const QueueEntry& entry) {
   if (!entry.identity().retry_enabled) return false;
-  return !entry.companion_gone_at ||
-         entry.handle->figures().retries_scheduled.load(std::memory_order_relaxed) != *entry.companion_gone_at;
+  return !entry.companion_gone_at || entry.handle->figures().retries_scheduled.load(
+                                         std::memory_order_relaxed) != *entry.companion_gone_at;
 }
 
 /// retry-spec 21: like any queue, but internal.
@@ -142,8 +158,17 @@ QueueInfo companion_info(const QueueEntry& entry) {
 
 ExchangeInfo exchange_info(const Vhost& vhost, const Exchange& exchange) {
   const ExchangeSpec& spec = exchange.spec();
-  ExchangeInfo info{vhost.name, spec.name, std::string(exchange_type_name(spec.type)), spec.durable, spec.auto_delete,
-                    spec.internal, spec.arguments, "", {}, 0, 0};
+  ExchangeInfo info{vhost.name,
+                    spec.name,
+                    std::string(exchange_type_name(spec.type)),
+                    spec.durable,
+                    spec.auto_delete,
+                    spec.internal,
+                    spec.arguments,
+                    "",
+                    {},
+                    0,
+                    0};
   info.published_in = exchange.figures()->in.load(std::memory_order_relaxed);
   info.published_out = exchange.figures()->out.load(std::memory_order_relaxed);
   if (const Policy* policy = ruling_policy(vhost.policies, spec.name, PolicyTarget::exchange)) {
@@ -154,18 +179,27 @@ ExchangeInfo exchange_info(const Vhost& vhost, const Exchange& exchange) {
 }
 
 ExchangeInfo default_exchange(const Vhost& vhost) {
-  return {vhost.name, "", "direct", true, false, false, {}, "", {},
+  return {vhost.name,
+          "",
+          "direct",
+          true,
+          false,
+          false,
+          {},
+          "",
+          {},
           vhost.default_exchange->in.load(std::memory_order_relaxed),
           vhost.default_exchange->out.load(std::memory_order_relaxed)};
 }
 
 /// What is a state and not a count: of queues that are gone nothing is left of it.
 void clear_gauges(QueueNumbers& n) {
-  for (auto member : {&QueueNumbers::ready, &QueueNumbers::ready_bytes, &QueueNumbers::unacked,
-                      &QueueNumbers::unacked_bytes, &QueueNumbers::persistent, &QueueNumbers::delayed,
-                      &QueueNumbers::delayed_bytes, &QueueNumbers::next_due_ms, &QueueNumbers::last_due_ms,
-                      &QueueNumbers::consumers, &QueueNumbers::disk_bytes, &QueueNumbers::memory_bytes,
-                      &QueueNumbers::segments, &QueueNumbers::dead_lettering}) {
+  for (auto member :
+       {&QueueNumbers::ready, &QueueNumbers::ready_bytes, &QueueNumbers::unacked,
+        &QueueNumbers::unacked_bytes, &QueueNumbers::persistent, &QueueNumbers::delayed,
+        &QueueNumbers::delayed_bytes, &QueueNumbers::next_due_ms, &QueueNumbers::last_due_ms,
+        &QueueNumbers::consumers, &QueueNumbers::disk_bytes, &QueueNumbers::memory_bytes,
+        &QueueNumbers::segments, &QueueNumbers::dead_lettering}) {
     n.*member = 0;
   }
 }
@@ -189,8 +223,14 @@ std::string properties_key_of(std::string_view routing_key, const FieldTable& ar
   return std::string(routing_key) + "~" + hash;
 }
 
-BindingInfo binding_info(const std::string& vhost, const std::string& source, const Binding& binding) {
-  return {vhost, source, binding.destination.name, binding.key, binding.destination.is_queue(), binding.arguments,
+BindingInfo binding_info(const std::string& vhost, const std::string& source,
+                         const Binding& binding) {
+  return {vhost,
+          source,
+          binding.destination.name,
+          binding.key,
+          binding.destination.is_queue(),
+          binding.arguments,
           properties_key_of(binding.key, binding.arguments)};
 }
 
@@ -206,7 +246,8 @@ OverviewInfo ManagementFace::overview(const Scope& scope) {
   OverviewInfo info;
   info.version = TARRYMQ_VERSION;
   info.node = info.cluster_name = core_.options.node_name;
-  info.uptime_ms = static_cast<uint64_t>((core_.clock.steady_now().ns - core_.started_at.ns) / 1'000'000);
+  info.uptime_ms =
+      static_cast<uint64_t>((core_.clock.steady_now().ns - core_.started_at.ns) / 1'000'000);
   {
     std::shared_lock lock(core_.registry.mutex);
     if (scope.vhost.empty()) add_numbers(info.totals, core_.registry.past);
@@ -214,7 +255,8 @@ OverviewInfo ManagementFace::overview(const Scope& scope) {
       info.exchanges += vhost->exchanges.size() + 1;
       info.queues += vhost->queues.size();
       add_numbers(info.totals, vhost->past);
-      for (const auto& [name, entry] : vhost->queues) add_numbers(info.totals, numbers_of(entry->handle->figures()));
+      for (const auto& [name, entry] : vhost->queues)
+        add_numbers(info.totals, numbers_of(entry->handle->figures()));
     }
   }
   info.consumers = info.totals.consumers;
@@ -237,7 +279,8 @@ OverviewInfo ManagementFace::overview(const Scope& scope) {
   info.bytes_out = totals.bytes_out;
   info.now_ms = core_.clock.wall_now().floor_ms();
   info.disk_alarm = core_.store.disk_alarm();
-  for (const std::string& alarm : core_.connections.alarms()) info.memory_alarm = info.memory_alarm || alarm == "memory";
+  for (const std::string& alarm : core_.connections.alarms())
+    info.memory_alarm = info.memory_alarm || alarm == "memory";
   std::lock_guard lock(core_.listeners_mutex);
   info.listeners = core_.listeners;
   info.facts = core_.facts;
@@ -252,7 +295,8 @@ std::vector<VhostInfo> ManagementFace::vhosts() {
     info.name = name;
     info.totals = vhost->past;
     info.queues = vhost->queues.size();
-    for (const auto& [queue, entry] : vhost->queues) add_numbers(info.totals, numbers_of(entry->handle->figures()));
+    for (const auto& [queue, entry] : vhost->queues)
+      add_numbers(info.totals, numbers_of(entry->handle->figures()));
     out.push_back(std::move(info));
   }
   return out;
@@ -263,12 +307,14 @@ std::vector<ExchangeInfo> ManagementFace::exchanges(const Scope& scope) {
   std::vector<ExchangeInfo> out;
   for (const auto& vhost : in_scope(scope)) {
     out.push_back(default_exchange(*vhost));
-    for (const auto& [name, exchange] : vhost->exchanges) out.push_back(exchange_info(*vhost, *exchange));
+    for (const auto& [name, exchange] : vhost->exchanges)
+      out.push_back(exchange_info(*vhost, *exchange));
   }
   return out;
 }
 
-std::optional<ExchangeInfo> ManagementFace::exchange(std::string_view vhost, std::string_view name) {
+std::optional<ExchangeInfo> ManagementFace::exchange(std::string_view vhost,
+                                                     std::string_view name) {
   std::shared_lock lock(core_.registry.mutex);
   auto found = core_.registry.find_vhost(vhost);
   if (!found) return std::nullopt;
@@ -304,10 +350,12 @@ std::optional<QueueInfo> ManagementFace::queue(std::string_view vhost, std::stri
   return queue_info(core_.registry, *entry);
 }
 
-void ManagementFace::each_queue(const std::function<void(uint64_t id, const QueueNumbers& numbers)>& visit) {
+void ManagementFace::each_queue(
+    const std::function<void(uint64_t id, const QueueNumbers& numbers)>& visit) {
   std::shared_lock lock(core_.registry.mutex);
   for (const auto& [vhost_name, vhost] : core_.registry.vhosts) {
-    for (const auto& [name, entry] : vhost->queues) visit(entry->handle->id.value, numbers_of(entry->handle->figures()));
+    for (const auto& [name, entry] : vhost->queues)
+      visit(entry->handle->id.value, numbers_of(entry->handle->figures()));
   }
 }
 
@@ -315,24 +363,29 @@ std::vector<BindingInfo> ManagementFace::bindings(const Scope& scope) {
   std::shared_lock lock(core_.registry.mutex);
   std::vector<BindingInfo> out;
   for (const auto& vhost : in_scope(scope)) {
-    for (const auto& [name, entry] : vhost->queues) out.push_back({vhost->name, "", name, name, true, {}, name});
+    for (const auto& [name, entry] : vhost->queues)
+      out.push_back({vhost->name, "", name, name, true, {}, name});
     for (const auto& [name, exchange] : vhost->exchanges) {
-      for (const Binding& binding : exchange->bindings()) out.push_back(binding_info(vhost->name, name, binding));
+      for (const Binding& binding : exchange->bindings())
+        out.push_back(binding_info(vhost->name, name, binding));
     }
   }
   return out;
 }
 
-std::vector<std::shared_ptr<const ConnectionFigures>> ManagementFace::connections(const Scope& scope) {
+std::vector<std::shared_ptr<const ConnectionFigures>> ManagementFace::connections(
+    const Scope& scope) {
   auto all = core_.connections.all();
-  if (!scope.vhost.empty()) std::erase_if(all, [&](const auto& c) { return c->info.vhost != scope.vhost; });
+  if (!scope.vhost.empty())
+    std::erase_if(all, [&](const auto& c) { return c->info.vhost != scope.vhost; });
   return all;
 }
 
 bool ManagementFace::close_connection(std::string_view name, std::string reason) {
   bool found = false;
   for (const auto& connection : core_.connections.all()) {
-    if (connection->info.name == name) found = core_.connections.close(connection->info.id, 320, reason) || found;
+    if (connection->info.name == name)
+      found = core_.connections.close(connection->info.id, 320, reason) || found;
   }
   return found;
 }
@@ -347,7 +400,8 @@ void ManagementFace::set_node_facts(NodeFacts facts) {
   core_.facts = std::move(facts);
 }
 
-void ManagementFace::consumers(const Scope& scope, std::function<void(std::vector<ConsumerView>)> answer) {
+void ManagementFace::consumers(const Scope& scope,
+                               std::function<void(std::vector<ConsumerView>)> answer) {
   struct Gathering {
     std::mutex mutex;
     std::vector<ConsumerView> found;
@@ -366,7 +420,8 @@ void ManagementFace::consumers(const Scope& scope, std::function<void(std::vecto
     std::shared_lock lock(core_.registry.mutex);
     for (const auto& vhost : in_scope(scope)) {
       for (const auto& [name, entry] : vhost->queues) {
-        if (entry->handle->figures().consumers.load(std::memory_order_relaxed) > 0) with_some.push_back(entry->handle);
+        if (entry->handle->figures().consumers.load(std::memory_order_relaxed) > 0)
+          with_some.push_back(entry->handle);
       }
     }
   }
@@ -393,8 +448,10 @@ void ManagementFace::queue_consumers(std::string vhost, std::string queue,
     auto entry = found ? found->find_queue(queue) : nullptr;
     if (entry) handle = entry->handle;
   }
-  if (!handle) answer({});
-  else handle->consumers(std::move(answer));
+  if (!handle)
+    answer({});
+  else
+    handle->consumers(std::move(answer));
 }
 
 }  // namespace tarry

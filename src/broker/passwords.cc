@@ -32,9 +32,11 @@ std::string salted(std::string_view salt, std::string_view password, const EVP_M
   return out;
 }
 
-/// $2b$ (or a, y), two digits of cost, 22 characters of salt and 31 of sum. A cost above 16 would take minutes.
+/// $2b$ (or a, y), two digits of cost, 22 characters of salt and 31 of sum. A cost above 16 would
+/// take minutes.
 bool is_bcrypt(std::string_view hash) {
-  if (hash.size() != 60 || hash.substr(0, 2) != "$2" || hash[3] != '$' || hash[6] != '$') return false;
+  if (hash.size() != 60 || hash.substr(0, 2) != "$2" || hash[3] != '$' || hash[6] != '$')
+    return false;
   const char kind = hash[2];
   const int cost = (hash[4] - '0') * 10 + (hash[5] - '0');
   return (kind == 'a' || kind == 'b' || kind == 'y') && cost >= 4 && cost <= 16;
@@ -49,7 +51,8 @@ void random_bytes(void* out, size_t size) {
 std::string base64_encode(std::string_view bytes) {
   std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');
   int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                             reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
+                             reinterpret_cast<const unsigned char*>(bytes.data()),
+                             static_cast<int>(bytes.size()));
   out.resize(static_cast<size_t>(size));
   return out;
 }
@@ -61,13 +64,15 @@ bool base64_decode(std::string_view text, std::string& out) {
   if (text.substr(0, text.size() - padding).find('=') != std::string_view::npos) return false;
   out.assign(text.size() / 4 * 3, '\0');
   int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                             reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()));
+                             reinterpret_cast<const unsigned char*>(text.data()),
+                             static_cast<int>(text.size()));
   if (size < 0) return false;
   out.resize(static_cast<size_t>(size) - padding);
   return true;
 }
 
-bool password_matches(std::string_view hash, std::string_view algorithm, std::string_view password) {
+bool password_matches(std::string_view hash, std::string_view algorithm,
+                      std::string_view password) {
   const EVP_MD* digest = digest_of(algorithm);
   std::string stored;
   if (!digest || hash.empty() || !base64_decode(hash, stored)) return false;
@@ -82,7 +87,8 @@ bool password_hash_valid(std::string_view hash, std::string_view algorithm) {
   std::string stored;
   if (!digest) return false;
   if (hash.empty()) return true;
-  return base64_decode(hash, stored) && stored.size() == kSaltBytes + static_cast<size_t>(EVP_MD_size(digest));
+  return base64_decode(hash, stored) &&
+         stored.size() == kSaltBytes + static_cast<size_t>(EVP_MD_size(digest));
 }
 
 std::string hash_password(std::string_view password, std::string_view algorithm) {
@@ -93,7 +99,9 @@ std::string hash_password(std::string_view password, std::string_view algorithm)
   return base64_encode(salted({salt, sizeof salt}, password, digest));
 }
 
-bool is_slow_algorithm(std::string_view algorithm) { return algorithm == "bcrypt" || algorithm == "Bcrypt"; }
+bool is_slow_algorithm(std::string_view algorithm) {
+  return algorithm == "bcrypt" || algorithm == "Bcrypt";
+}
 
 bool slow_password_matches(const std::string& hash, const std::string& password) {
   auto scratch = std::make_unique<crypt_data>();
@@ -102,7 +110,8 @@ bool slow_password_matches(const std::string& hash, const std::string& password)
 }
 
 std::string random_name(size_t count) {
-  static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  static constexpr char kAlphabet[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   std::string out(count, '\0');
   random_bytes(out.data(), count);
   for (char& c : out) c = kAlphabet[static_cast<unsigned char>(c) & 63];

@@ -24,7 +24,7 @@ constexpr std::array kKeys = {
     KeyRule{"expires", KeyKind::number, 1, true},
     KeyRule{"max-length", KeyKind::number, 0, true},
     KeyRule{"max-length-bytes", KeyKind::number, 0, true},
-    KeyRule{"delivery-limit", KeyKind::number, -1, true},   // -1: says nothing, as in RabbitMQ
+    KeyRule{"delivery-limit", KeyKind::number, -1, true},  // -1: says nothing, as in RabbitMQ
     KeyRule{"overflow", KeyKind::overflow, 0, true},
     KeyRule{"consumer-timeout", KeyKind::number, 0, false},
     KeyRule{"dead-letter-exchange", KeyKind::text, 0, false},
@@ -32,7 +32,8 @@ constexpr std::array kKeys = {
     KeyRule{"dead-letter-strategy", KeyKind::strategy, 0, false},
     KeyRule{"alternate-exchange", KeyKind::text, 0, false},
 };
-constexpr std::array kApplyTo = {"all", "queues", "exchanges", "classic_queues", "quorum_queues", "streams"};
+constexpr std::array kApplyTo = {"all",           "queues", "exchanges", "classic_queues",
+                                 "quorum_queues", "streams"};
 constexpr std::string_view kRetryPrefix = "delayed-retry-";
 
 const KeyRule* find_key(std::string_view name, bool operator_policy) {
@@ -42,18 +43,24 @@ const KeyRule* find_key(std::string_view name, bool operator_policy) {
   return nullptr;
 }
 
-std::optional<std::string> complaint_about(std::string_view key, const FieldValue& value, bool operator_policy) {
+std::optional<std::string> complaint_about(std::string_view key, const FieldValue& value,
+                                           bool operator_policy) {
   std::string name(key);
   if (key.starts_with(kRetryPrefix)) {
-    return name + " comes from the queue's declaration alone and cannot be set by a policy; to change the retries of a "
-                  "queue that lives, use the retry override: PUT /api/queues/{vhost}/{queue}/retry";
+    return name +
+           " comes from the queue's declaration alone and cannot be set by a policy; to change the "
+           "retries of a "
+           "queue that lives, use the retry override: PUT /api/queues/{vhost}/{queue}/retry";
   }
   const KeyRule* rule = find_key(key, operator_policy);
-  if (!rule) return name + " is not a recognised " + (operator_policy ? "operator policy" : "policy") + " setting";
+  if (!rule)
+    return name + " is not a recognised " + (operator_policy ? "operator policy" : "policy") +
+           " setting";
   if (rule->kind == KeyKind::number) {
     auto number = value.integer();
     if (number && *number >= rule->min) return std::nullopt;
-    return name + ": expected an integer of at least " + std::to_string(rule->min) + ", got " + value.to_text();
+    return name + ": expected an integer of at least " + std::to_string(rule->min) + ", got " +
+           value.to_text();
   }
   const std::string* text = value.text();
   if (!text) return name + ": expected a string, got " + value.to_text();
@@ -79,7 +86,8 @@ void lower(std::optional<uint64_t>& setting, const FieldTable& definition, std::
   if (!value) return;
   auto number = value->integer();
   if (!number || *number < 0) return;
-  if (!setting || static_cast<uint64_t>(*number) < *setting) setting = static_cast<uint64_t>(*number);
+  if (!setting || static_cast<uint64_t>(*number) < *setting)
+    setting = static_cast<uint64_t>(*number);
 }
 
 void fill(std::optional<std::string>& setting, const FieldTable& definition, std::string_view key) {
@@ -116,19 +124,25 @@ bool Pattern::matches(std::string_view name) const {
 
 Result<Policy, PeerError> check_policy(PolicyInfo info, bool operator_policy) {
   auto pattern = Pattern::compile(info.pattern);
-  if (!pattern) return bad_request("pattern: invalid regular expression '" + info.pattern + "': " + pattern.error());
+  if (!pattern)
+    return bad_request("pattern: invalid regular expression '" + info.pattern +
+                       "': " + pattern.error());
   bool known = false;
   for (std::string_view to : kApplyTo) known = known || to == info.apply_to;
   if (!known) {
-    return bad_request("apply-to: expected all, queues, exchanges, classic_queues, quorum_queues or streams, got '" +
-                       info.apply_to + "'");
+    return bad_request(
+        "apply-to: expected all, queues, exchanges, classic_queues, quorum_queues or streams, got "
+        "'" +
+        info.apply_to + "'");
   }
   if (operator_policy && info.apply_to == "exchanges") {
     return bad_request("apply-to: an operator policy applies to queues, got 'exchanges'");
   }
-  if (info.definition.empty()) return bad_request("definition: expected at least one setting, got none");
+  if (info.definition.empty())
+    return bad_request("definition: expected at least one setting, got none");
   for (const auto& [key, value] : info.definition.entries) {
-    if (auto complaint = complaint_about(key, value, operator_policy)) return bad_request(*complaint);
+    if (auto complaint = complaint_about(key, value, operator_policy))
+      return bad_request(*complaint);
   }
   return Policy{std::move(info), std::move(*pattern)};
 }
@@ -157,14 +171,15 @@ FieldTable merge_definitions(const Policy* policy, const Policy* operator_policy
   for (const auto& [key, value] : operator_policy->info.definition.entries) {
     const FieldValue* mine = merged.find(key);
     auto theirs = value.integer();
-    bool mine_is_lower = mine && theirs && mine->integer() && *mine->integer() >= 0 && *mine->integer() <= *theirs;
+    bool mine_is_lower =
+        mine && theirs && mine->integer() && *mine->integer() >= 0 && *mine->integer() <= *theirs;
     if (!mine_is_lower) merged.set(key, value);
   }
   return merged;
 }
 
-QueueSettings effective_settings(const QueueSettings& declared, bool overflow_declared, bool retry_enabled,
-                                 const FieldTable& definition) {
+QueueSettings effective_settings(const QueueSettings& declared, bool overflow_declared,
+                                 bool retry_enabled, const FieldTable& definition) {
   QueueSettings out = declared;
   lower(out.message_ttl_ms, definition, "message-ttl");
   lower(out.expires_ms, definition, "expires");

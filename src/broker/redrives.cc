@@ -16,9 +16,12 @@ constexpr const char* kRunning = "running";
 
 const char* state_name(RedriveEnd end) {
   switch (end) {
-    case RedriveEnd::completed: return "completed";
-    case RedriveEnd::stopped: return "stopped";
-    case RedriveEnd::cancelled: return "cancelled";
+    case RedriveEnd::completed:
+      return "completed";
+    case RedriveEnd::stopped:
+      return "stopped";
+    case RedriveEnd::cancelled:
+      return "cancelled";
   }
   return "";
 }
@@ -33,9 +36,12 @@ uint64_t stored_number(const FieldTable& table, std::string_view name) {
   return value ? static_cast<uint64_t>(std::max<int64_t>(value->integer().value_or(0), 0)) : 0;
 }
 
-FieldTable to_table(const RedriveInfo& info, QueueId queue, const std::optional<RedrivePlan>& plan) {
+FieldTable to_table(const RedriveInfo& info, QueueId queue,
+                    const std::optional<RedrivePlan>& plan) {
   FieldTable t;
-  const auto number = [&](const char* name, uint64_t value) { t.set(name, FieldValue::int64(static_cast<int64_t>(value))); };
+  const auto number = [&](const char* name, uint64_t value) {
+    t.set(name, FieldValue::int64(static_cast<int64_t>(value)));
+  };
   const RedriveRequest& request = info.request;
   t.set("vhost", FieldValue::text(info.vhost));
   t.set("queue", FieldValue::text(info.queue));
@@ -77,7 +83,9 @@ RedriveOrder order_of(uint64_t id, const RedriveRequest& request) {
 RedriveInfo Redrives::shown(const Entry& entry) {
   RedriveInfo info = entry.info;
   if (info.state != kRunning) return info;
-  const auto read = [](const std::atomic<uint64_t>& figure) { return figure.load(std::memory_order_relaxed); };
+  const auto read = [](const std::atomic<uint64_t>& figure) {
+    return figure.load(std::memory_order_relaxed);
+  };
   info.matched = entry.plan ? entry.plan->matched : read(entry.progress->matched);
   info.moved = read(entry.progress->moved);
   info.skipped = read(entry.progress->skipped);
@@ -98,7 +106,8 @@ void Redrives::store(const Entry& entry, Task then) {
 Result<void, std::string> Redrives::restore(const std::string& id_text, const FieldTable& table) {
   Entry entry;
   RedriveInfo& info = entry.info;
-  if (id_text.empty() || id_text.find_first_not_of("0123456789") != std::string::npos || id_text.size() > 18) {
+  if (id_text.empty() || id_text.find_first_not_of("0123456789") != std::string::npos ||
+      id_text.size() > 18) {
     return "the redrive '" + id_text + "' has no number for a name";
   }
   info.id = std::stoull(id_text);
@@ -107,11 +116,13 @@ Result<void, std::string> Redrives::restore(const std::string& id_text, const Fi
   entry.queue = QueueId{stored_number(table, "queue_id")};
   info.request.target = stored_text(table, "target");
   if (table.find("limit")) info.request.limit = stored_number(table, "limit");
-  if (const FieldValue* rate = table.find("rate"); rate && rate->type == 'd') info.request.rate = std::get<double>(rate->value);
+  if (const FieldValue* rate = table.find("rate"); rate && rate->type == 'd')
+    info.request.rate = std::get<double>(rate->value);
   info.request.filter = {stored_text(table, "reason_filter"), stored_text(table, "queue_filter"),
                          stored_text(table, "header_filter"), std::nullopt};
   if (table.find("value_filter")) info.request.filter.value = stored_text(table, "value_filter");
-  if (const FieldValue* reset = table.find("reset_budget")) info.request.reset_budget = reset->boolean().value_or(true);
+  if (const FieldValue* reset = table.find("reset_budget"))
+    info.request.reset_budget = reset->boolean().value_or(true);
   if (table.find("plan")) {
     entry.plan = RedrivePlan::parse(stored_text(table, "plan"));
     if (!entry.plan) return "the redrive " + id_text + " has a plan that cannot be read";
@@ -148,14 +159,17 @@ void Redrives::resume() {
         if (it != vhost->by_id.end()) handle = it->second;
       }
     }
-    if (handle) run(id, std::move(handle));
-    else ended(id, state_name(RedriveEnd::stopped), "the queue was deleted");
+    if (handle)
+      run(id, std::move(handle));
+    else
+      ended(id, state_name(RedriveEnd::stopped), "the queue was deleted");
   }
 }
 
 // -- Running
 
-void Redrives::start(std::shared_ptr<QueueHandle> queue, RedriveRequest request, Answer<RedriveStarted> answer) {
+void Redrives::start(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
+                     Answer<RedriveStarted> answer) {
   if (request.dry_run) return count(std::move(queue), std::move(request), std::move(answer));
   Entry entry;
   entry.info.vhost = queue->identity.vhost;
@@ -177,9 +191,10 @@ void Redrives::start(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
     }
   }
   if (other_id != 0) {
-    return answer(PeerError::soft(409, "redrive " + std::to_string(other_id) + " of " +
-                                           queue_named(queue->identity.name, queue->identity.vhost) +
-                                           " is under way: wait for it or cancel it"));
+    return answer(
+        PeerError::soft(409, "redrive " + std::to_string(other_id) + " of " +
+                                 queue_named(queue->identity.name, queue->identity.vhost) +
+                                 " is under way: wait for it or cancel it"));
   }
   const uint64_t id = entry.info.id;
   store(entry, [this, id, queue, answer = std::move(answer)] {
@@ -188,13 +203,16 @@ void Redrives::start(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
   });
 }
 
-void Redrives::count(std::shared_ptr<QueueHandle> queue, RedriveRequest request, Answer<RedriveStarted> answer) {
+void Redrives::count(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
+                     Answer<RedriveStarted> answer) {
   auto progress = std::make_shared<RedriveProgress>();
   RedriveEvents events;
   events.planned = [](const RedrivePlan&) {};
   events.ended = [progress, answer = std::move(answer)](RedriveEnd end, const std::string& reason) {
-    if (end == RedriveEnd::completed) answer(RedriveStarted{0, progress->matched.load()});
-    else answer(PeerError::not_found(reason));
+    if (end == RedriveEnd::completed)
+      answer(RedriveStarted{0, progress->matched.load()});
+    else
+      answer(PeerError::not_found(reason));
   };
   queue->redrive(order_of(0, request), progress, std::move(events));
 }
@@ -213,7 +231,9 @@ void Redrives::run(uint64_t id, std::shared_ptr<QueueHandle> queue) {
   }
   RedriveEvents events;
   events.planned = [this, id](RedrivePlan plan) { planned(id, std::move(plan)); };
-  events.ended = [this, id](RedriveEnd end, std::string reason) { ended(id, state_name(end), std::move(reason)); };
+  events.ended = [this, id](RedriveEnd end, std::string reason) {
+    ended(id, state_name(end), std::move(reason));
+  };
   queue->redrive(std::move(order), std::move(progress), std::move(events));
 }
 
@@ -241,8 +261,9 @@ void Redrives::ended(uint64_t id, const std::string& state, std::string reason) 
     entry.info.finished_ms = core_.clock.system_now().floor_ms();
     copy = entry;
   }
-  log_for("broker")->info("redrive {} of {} {}: {} of {} moved: {}", id, queue_named(copy.info.queue, copy.info.vhost), state,
-                          copy.info.moved, copy.info.matched, copy.info.reason);
+  log_for("broker")->info("redrive {} of {} {}: {} of {} moved: {}", id,
+                          queue_named(copy.info.queue, copy.info.vhost), state, copy.info.moved,
+                          copy.info.matched, copy.info.reason);
   store(copy, [] {});
   forget_old();
 }

@@ -16,9 +16,10 @@ namespace tarry {
 
 struct Core;
 
-/// The redrives of the broker (retry-spec 38): each order is a definition, durable before anything moves, with its plan
-/// once the queue has made it, and with its result at the end. After a restart those that had not ended go on. Any
-/// thread; `mutex_` is never held while a queue or the registry is called.
+/// The redrives of the broker (retry-spec 38): each order is a definition, durable before anything
+/// moves, with its plan once the queue has made it, and with its result at the end. After a restart
+/// those that had not ended go on. Any thread; `mutex_` is never held while a queue or the registry
+/// is called.
 class Redrives {
  public:
   explicit Redrives(Core& core) : core_(core) {}
@@ -28,7 +29,8 @@ class Redrives {
   /// At start, once all queues are back.
   void resume();
 
-  void start(std::shared_ptr<QueueHandle> queue, RedriveRequest request, Answer<RedriveStarted> answer);
+  void start(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
+             Answer<RedriveStarted> answer);
   std::vector<RedriveInfo> list() const;
   std::optional<RedriveInfo> find(uint64_t id) const;
   void cancel(uint64_t id);
@@ -48,12 +50,13 @@ class Redrives {
   void planned(uint64_t id, RedrivePlan plan);
   void ended(uint64_t id, const std::string& state, std::string reason);
   void forget_old();
-  void count(std::shared_ptr<QueueHandle> queue, RedriveRequest request, Answer<RedriveStarted> answer);
+  void count(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
+             Answer<RedriveStarted> answer);
 
   Core& core_;
   mutable std::mutex mutex_;
-  std::map<uint64_t, Entry> entries_;   // guarded, by id
-  uint64_t last_id_ = 0;                // guarded
+  std::map<uint64_t, Entry> entries_;  // guarded, by id
+  uint64_t last_id_ = 0;               // guarded
 };
 
 }  // namespace tarry

@@ -17,9 +17,12 @@ struct SystemExchange {
   ExchangeType type;
 };
 constexpr std::array kSystemExchanges = {
-    SystemExchange{"amq.direct", ExchangeType::direct},   SystemExchange{"amq.fanout", ExchangeType::fanout},
-    SystemExchange{"amq.topic", ExchangeType::topic},     SystemExchange{"amq.headers", ExchangeType::headers},
-    SystemExchange{"amq.match", ExchangeType::headers},   SystemExchange{kRetryExchange, ExchangeType::retry},
+    SystemExchange{"amq.direct", ExchangeType::direct},
+    SystemExchange{"amq.fanout", ExchangeType::fanout},
+    SystemExchange{"amq.topic", ExchangeType::topic},
+    SystemExchange{"amq.headers", ExchangeType::headers},
+    SystemExchange{"amq.match", ExchangeType::headers},
+    SystemExchange{kRetryExchange, ExchangeType::retry},
 };
 
 }  // namespace
@@ -69,13 +72,15 @@ std::shared_ptr<Vhost> Registry::add_vhost(const std::string& name) {
 
 void Registry::add_queue(Vhost& vhost, std::shared_ptr<QueueEntry> entry) {
   vhost.by_id[entry->handle->id] = entry->handle;
-  if (entry->exclusive_owner != ConnectionId{}) vhost.exclusive[entry->exclusive_owner].push_back(entry->handle);
+  if (entry->exclusive_owner != ConnectionId{})
+    vhost.exclusive[entry->exclusive_owner].push_back(entry->handle);
   const std::string& name = entry->identity().name;
   vhost.queues[name] = std::move(entry);
   ++vhost.version;
 }
 
-void Registry::remove_queue(Vhost& vhost, const std::shared_ptr<QueueEntry>& entry, DefinitionBatch& batch) {
+void Registry::remove_queue(Vhost& vhost, const std::shared_ptr<QueueEntry>& entry,
+                            DefinitionBatch& batch) {
   const QueueIdentity& identity = entry->identity();
   QueueId id = entry->handle->id;
   unbind_destination(vhost, Destination::to_queue(id, identity.name), entry->stored(),
@@ -102,11 +107,12 @@ void Registry::unbind_destination(Vhost& vhost, const Destination& destination, 
     std::vector<Binding> removed = exchange->unbind_all(destination);
     if (stored && exchange->spec().durable) {
       for (const Binding& binding : removed) {
-        batch.erases.push_back(
-            definition::binding_key(vhost.name, source, binding.destination, binding.key, binding.arguments));
+        batch.erases.push_back(definition::binding_key(vhost.name, source, binding.destination,
+                                                       binding.key, binding.arguments));
       }
     }
-    if (!removed.empty() && exchange->spec().auto_delete && exchange->empty()) remove_exchange(vhost, source, batch);
+    if (!removed.empty() && exchange->spec().auto_delete && exchange->empty())
+      remove_exchange(vhost, source, batch);
   }
 }
 
@@ -116,29 +122,33 @@ void Registry::remove_exchange(Vhost& vhost, std::string_view name, DefinitionBa
   std::unique_ptr<Exchange> exchange = std::move(it->second);
   vhost.exchanges.erase(it);
   bool stored = exchange->spec().durable;
-  if (auto holding = exchange->delays() ? vhost.find_queue(holding_name(exchange->name())) : nullptr) {
+  if (auto holding =
+          exchange->delays() ? vhost.find_queue(holding_name(exchange->name())) : nullptr) {
     remove_queue(vhost, holding, batch);
     if (on_holding_queue_removed) on_holding_queue_removed(holding->handle);
   }
   if (stored) batch.erases.push_back(definition::exchange_key(vhost.name, exchange->name()));
   for (const Binding& binding : exchange->bindings()) {
-    auto queue = binding.destination.is_queue() ? vhost.find_queue(binding.destination.name) : nullptr;
+    auto queue =
+        binding.destination.is_queue() ? vhost.find_queue(binding.destination.name) : nullptr;
     if (queue) queue->sources.erase(exchange->name());
     // An erase of a binding that was never stored does no harm.
     if (stored && (!queue || queue->stored())) {
-      batch.erases.push_back(definition::binding_key(vhost.name, exchange->name(), binding.destination, binding.key,
-                                                     binding.arguments));
+      batch.erases.push_back(definition::binding_key(
+          vhost.name, exchange->name(), binding.destination, binding.key, binding.arguments));
     }
   }
   std::vector<std::string> sources;
   for (const auto& [source, other] : vhost.exchanges) {
-    if (!other->bindings_to(Destination::to_exchange(exchange->name())).empty()) sources.push_back(source);
+    if (!other->bindings_to(Destination::to_exchange(exchange->name())).empty())
+      sources.push_back(source);
   }
   ++vhost.version;
   unbind_destination(vhost, Destination::to_exchange(exchange->name()), stored, sources, batch);
 }
 
-std::optional<Destination> Registry::destination_of(const Vhost& vhost, const BindingSpec& spec, bool& stored) const {
+std::optional<Destination> Registry::destination_of(const Vhost& vhost, const BindingSpec& spec,
+                                                    bool& stored) const {
   if (spec.destination_is_queue) {
     auto queue = vhost.find_queue(spec.destination);
     if (!queue) return std::nullopt;
@@ -151,21 +161,23 @@ std::optional<Destination> Registry::destination_of(const Vhost& vhost, const Bi
   return Destination::to_exchange(spec.destination);
 }
 
-Result<bool, PeerError> Registry::bind(Vhost& vhost, const BindingSpec& spec, DefinitionBatch& batch) {
+Result<bool, PeerError> Registry::bind(Vhost& vhost, const BindingSpec& spec,
+                                       DefinitionBatch& batch) {
   Exchange* exchange = vhost.find_exchange(spec.source);
   if (!exchange) return no_exchange(spec.source, vhost.name);
   bool stored = false;
   auto destination = destination_of(vhost, spec, stored);
   if (!destination) {
-    return spec.destination_is_queue ? no_queue(spec.destination, vhost.name) : no_exchange(spec.destination, vhost.name);
+    return spec.destination_is_queue ? no_queue(spec.destination, vhost.name)
+                                     : no_exchange(spec.destination, vhost.name);
   }
   auto added = exchange->bind(*destination, spec.routing_key, spec.arguments);
   if (!added || !*added) return added;
   if (spec.destination_is_queue) vhost.find_queue(spec.destination)->sources.insert(spec.source);
   if (stored && exchange->spec().durable) {
-    batch.puts.emplace_back(
-        definition::binding_key(vhost.name, spec.source, *destination, spec.routing_key, spec.arguments),
-        definition::binding_value(spec));
+    batch.puts.emplace_back(definition::binding_key(vhost.name, spec.source, *destination,
+                                                    spec.routing_key, spec.arguments),
+                            definition::binding_value(spec));
   }
   ++vhost.version;
   return success(true);
@@ -189,16 +201,19 @@ bool Registry::unbind(Vhost& vhost, const BindingSpec& spec, DefinitionBatch& ba
     vhost.find_queue(spec.destination)->sources.erase(spec.source);
   }
   if (stored && exchange->spec().durable) {
-    batch.erases.push_back(definition::binding_key(vhost.name, spec.source, *destination, spec.routing_key, arguments));
+    batch.erases.push_back(definition::binding_key(vhost.name, spec.source, *destination,
+                                                   spec.routing_key, arguments));
   }
   ++vhost.version;
   if (exchange->spec().auto_delete && exchange->empty()) remove_exchange(vhost, spec.source, batch);
   return true;
 }
 
-bool Registry::refresh_policy(const Vhost& vhost, const QueueIdentity& identity, QueueEntry& entry) const {
+bool Registry::refresh_policy(const Vhost& vhost, const QueueIdentity& identity,
+                              QueueEntry& entry) const {
   if (!identity.holds_for.empty()) return false;
-  PolicyTarget target = identity.quorum_type ? PolicyTarget::quorum_queue : PolicyTarget::classic_queue;
+  PolicyTarget target =
+      identity.quorum_type ? PolicyTarget::quorum_queue : PolicyTarget::classic_queue;
   const Policy* policy = ruling_policy(vhost.policies, identity.name, target);
   const Policy* operator_policy = ruling_policy(vhost.operator_policies, identity.name, target);
   entry.policy = policy ? policy->info.name : std::string();
@@ -211,11 +226,14 @@ bool Registry::refresh_policy(const Vhost& vhost, const QueueIdentity& identity,
 
 void Registry::refresh_policy(const Vhost& vhost, Exchange& exchange) const {
   const Policy* policy = ruling_policy(vhost.policies, exchange.name(), PolicyTarget::exchange);
-  const FieldValue* alternate = policy ? policy->info.definition.find("alternate-exchange") : nullptr;
-  exchange.set_policy_alternate(alternate && alternate->text() ? std::optional(*alternate->text()) : std::nullopt);
+  const FieldValue* alternate =
+      policy ? policy->info.definition.find("alternate-exchange") : nullptr;
+  exchange.set_policy_alternate(alternate && alternate->text() ? std::optional(*alternate->text())
+                                                               : std::nullopt);
 }
 
-std::vector<std::pair<std::shared_ptr<QueueHandle>, QueueSettings>> Registry::refresh_policies(Vhost& vhost) {
+std::vector<std::pair<std::shared_ptr<QueueHandle>, QueueSettings>> Registry::refresh_policies(
+    Vhost& vhost) {
   std::vector<std::pair<std::shared_ptr<QueueHandle>, QueueSettings>> changed;
   for (auto& [name, entry] : vhost.queues) {
     if (!refresh_policy(vhost, entry->identity(), *entry)) continue;

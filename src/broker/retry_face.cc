@@ -10,75 +10,88 @@
 
 namespace tarry {
 
-Result<std::shared_ptr<QueueHandle>, PeerError> RetryFace::find(const Login& login, const std::string& vhost_name,
-                                                                const std::string& queue, bool publishing) {
+Result<std::shared_ptr<QueueHandle>, PeerError> RetryFace::find(const Login& login,
+                                                                const std::string& vhost_name,
+                                                                const std::string& queue,
+                                                                bool publishing) {
   std::shared_ptr<Vhost> vhost;
   {
     std::shared_lock lock(core_.registry.mutex);
     vhost = core_.registry.find_vhost(vhost_name);
     if (!vhost) return PeerError::not_found("no vhost '" + vhost_name + "'");
     if (publishing) {
-      if (auto right = Core::check_right(*vhost, &login, Right::write, "exchange", ""); !right) return right.error();
+      if (auto right = Core::check_right(*vhost, &login, Right::write, "exchange", ""); !right)
+        return right.error();
     }
   }
-  if (is_holding_name(queue) && !publishing) {  // what waits for an x-delay: no client's, but an operator's to see
+  if (is_holding_name(queue) &&
+      !publishing) {  // what waits for an x-delay: no client's, but an operator's to see
     std::shared_lock lock(core_.registry.mutex);
-    if (auto right = Core::check_right(*vhost, &login, Right::read, "queue", queue); !right) return right.error();
+    if (auto right = Core::check_right(*vhost, &login, Right::read, "queue", queue); !right)
+      return right.error();
     if (auto entry = vhost->find_queue(queue)) return entry->handle;
     return no_queue(queue, vhost_name);
   }
   return core_.face(vhost)->open_queue({&login, ConnectionId{}, core_.desks[0]->me()}, queue);
 }
 
-void RetryFace::with_queue(const Login& login, std::string vhost, std::string queue, bool publishing,
-                           std::function<void(Result<std::shared_ptr<QueueHandle>, PeerError>)> work) {
-  after_([this, login, vhost = std::move(vhost), queue = std::move(queue), publishing, work = std::move(work)] {
-    work(find(login, vhost, queue, publishing));
-  });
+void RetryFace::with_queue(
+    const Login& login, std::string vhost, std::string queue, bool publishing,
+    std::function<void(Result<std::shared_ptr<QueueHandle>, PeerError>)> work) {
+  after_([this, login, vhost = std::move(vhost), queue = std::move(queue), publishing,
+          work = std::move(work)] { work(find(login, vhost, queue, publishing)); });
 }
 
-void RetryFace::list_waiting(const Login& login, std::string vhost, std::string queue, WaitingQuery query,
-                             Answer<WaitingPage> answer) {
-  with_queue(login, std::move(vhost), std::move(queue), false, [query, answer = std::move(answer)](auto found) {
-    if (!found) return answer(found.error());
-    (*found)->list_waiting(query, [answer, keep = *found](WaitingPage page) {
-      if (page.error) answer(*page.error);
-      else answer(std::move(page));
-    });
-  });
+void RetryFace::list_waiting(const Login& login, std::string vhost, std::string queue,
+                             WaitingQuery query, Answer<WaitingPage> answer) {
+  with_queue(login, std::move(vhost), std::move(queue), false,
+             [query, answer = std::move(answer)](auto found) {
+               if (!found) return answer(found.error());
+               (*found)->list_waiting(query, [answer, keep = *found](WaitingPage page) {
+                 if (page.error)
+                   answer(*page.error);
+                 else
+                   answer(std::move(page));
+               });
+             });
 }
 
-void RetryFace::act_on_waiting(const Login& login, std::string vhost, std::string queue, WaitingOrder order,
-                               Answer<WaitingOutcome> answer) {
+void RetryFace::act_on_waiting(const Login& login, std::string vhost, std::string queue,
+                               WaitingOrder order, Answer<WaitingOutcome> answer) {
   with_queue(login, std::move(vhost), std::move(queue), false,
              [order = std::move(order), answer = std::move(answer)](auto found) {
                if (!found) return answer(found.error());
                (*found)->act_on_waiting(order, [answer, keep = *found](WaitingOutcome outcome) {
-                 if (outcome.error) answer(*outcome.error);
-                 else answer(std::move(outcome));
+                 if (outcome.error)
+                   answer(*outcome.error);
+                 else
+                   answer(std::move(outcome));
                });
              });
 }
 
-void RetryFace::park(const Login& login, std::string vhost, std::string queue, std::vector<GivenMessage> messages,
-                     Answer<uint64_t> answer) {
+void RetryFace::park(const Login& login, std::string vhost, std::string queue,
+                     std::vector<GivenMessage> messages, Answer<uint64_t> answer) {
   with_queue(login, std::move(vhost), std::move(queue), true,
              [messages = std::move(messages), answer = std::move(answer)](auto found) {
                if (!found) return answer(found.error());
                (*found)->park_given(messages, [answer, keep = *found](WaitingOutcome outcome) {
-                 if (outcome.error) answer(*outcome.error);
-                 else answer(success(outcome.affected));
+                 if (outcome.error)
+                   answer(*outcome.error);
+                 else
+                   answer(success(outcome.affected));
                });
              });
 }
 
-void RetryFace::start_redrive(const Login& login, std::string vhost, std::string queue, RedriveRequest request,
-                              Answer<RedriveStarted> answer) {
+void RetryFace::start_redrive(const Login& login, std::string vhost, std::string queue,
+                              RedriveRequest request, Answer<RedriveStarted> answer) {
   if (is_companion_name(request.target)) {
     return answer(bad_request("'target': " + internal_queue(request.target, vhost).text));
   }
   if (request.target == queue) {
-    return answer(bad_request("'target': queue '" + queue + "' is where the messages are; name another queue, or \"origin\""));
+    return answer(bad_request("'target': queue '" + queue +
+                              "' is where the messages are; name another queue, or \"origin\""));
   }
   with_queue(login, std::move(vhost), std::move(queue), true,
              [this, request = std::move(request), answer = std::move(answer)](auto found) {

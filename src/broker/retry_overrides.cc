@@ -10,12 +10,14 @@ namespace tarry {
 namespace {
 
 PeerError no_retries(std::string_view queue, const std::string& vhost) {
-  return PeerError::soft(400, queue_named(std::string(queue), vhost) +
-                                  " has no retries: only one declared with x-delayed-retry-min can have an override");
+  return PeerError::soft(
+      400, queue_named(std::string(queue), vhost) +
+               " has no retries: only one declared with x-delayed-retry-min can have an override");
 }
 
 /// Under the registry's lock.
-Result<std::shared_ptr<QueueEntry>, PeerError> find_retry_queue(const Vhost& vhost, std::string_view queue) {
+Result<std::shared_ptr<QueueEntry>, PeerError> find_retry_queue(const Vhost& vhost,
+                                                                std::string_view queue) {
   auto entry = vhost.find_queue(queue);
   if (!entry) return no_queue(queue, vhost.name);
   if (!entry->identity().retry_enabled) return no_retries(queue, vhost.name);
@@ -38,7 +40,8 @@ void apply_effective(Core& core, QueueHandle& handle) {
 
 }  // namespace
 
-Result<RetryInfo, PeerError> ManagementFace::queue_retry(std::string_view vhost_name, std::string_view queue) {
+Result<RetryInfo, PeerError> ManagementFace::queue_retry(std::string_view vhost_name,
+                                                         std::string_view queue) {
   std::shared_lock lock(core_.registry.mutex);
   auto vhost = core_.registry.find_vhost(vhost_name);
   if (!vhost) return PeerError::not_found("no vhost '" + std::string(vhost_name) + "'");
@@ -56,8 +59,9 @@ Result<RetryInfo, PeerError> ManagementFace::queue_retry(std::string_view vhost_
   return info;
 }
 
-void change_retry_override(Core& core, const Login* login, const std::string& vhost_name, const std::string& queue,
-                           const RetryOverride& changes, Answer<void> answer) {
+void change_retry_override(Core& core, const Login* login, const std::string& vhost_name,
+                           const std::string& queue, const RetryOverride& changes,
+                           Answer<void> answer) {
   std::unique_lock lock(core.registry.mutex);
   const auto refuse = [&](PeerError error) {
     lock.unlock();
@@ -74,7 +78,8 @@ void change_retry_override(Core& core, const Login* login, const std::string& vh
   entry.retry_override = changes;
   DefinitionBatch batch;
   if (entry.stored()) {
-    batch.puts.emplace_back(definition::queue_key(vhost_name, queue), definition::queue_value(entry));
+    batch.puts.emplace_back(definition::queue_key(vhost_name, queue),
+                            definition::queue_value(entry));
   }
   core.commit(lock, std::move(batch), [&core, handle = entry.handle, answer] {
     apply_effective(core, *handle);
@@ -82,8 +87,9 @@ void change_retry_override(Core& core, const Login* login, const std::string& vh
   });
 }
 
-void ManagementFace::put_retry_override(const Login& login, std::string vhost_name, std::string queue,
-                                        RetryOverride changes, Answer<void> answer) {
+void ManagementFace::put_retry_override(const Login& login, std::string vhost_name,
+                                        std::string queue, RetryOverride changes,
+                                        Answer<void> answer) {
   change_retry_override(core_, &login, vhost_name, queue, changes, std::move(answer));
 }
 

@@ -8,11 +8,13 @@
 
 namespace tarry {
 namespace {
-constexpr size_t kJobsMax = 64;          // each takes a tenth of a second
+constexpr size_t kJobsMax = 64;  // each takes a tenth of a second
 constexpr size_t kRememberedMax = 1'000;
 }  // namespace
 
-SlowHashes::SlowHashes() { TARRY_INVARIANT(RAND_bytes(key_.data(), static_cast<int>(key_.size())) == 1); }
+SlowHashes::SlowHashes() {
+  TARRY_INVARIANT(RAND_bytes(key_.data(), static_cast<int>(key_.size())) == 1);
+}
 
 SlowHashes::~SlowHashes() {
   {
@@ -30,11 +32,13 @@ std::string SlowHashes::fingerprint(std::string_view hash, std::string_view pass
   unsigned char sum[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   TARRY_INVARIANT(HMAC(EVP_sha256(), key_.data(), static_cast<int>(key_.size()),
-                       reinterpret_cast<const unsigned char*>(input.data()), input.size(), sum, &size) != nullptr);
+                       reinterpret_cast<const unsigned char*>(input.data()), input.size(), sum,
+                       &size) != nullptr);
   return {reinterpret_cast<const char*>(sum), size};
 }
 
-void SlowHashes::check(const std::string& hash, const std::string& password, std::function<void(bool)> answer) {
+void SlowHashes::check(const std::string& hash, const std::string& password,
+                       std::function<void(bool)> answer) {
   {
     std::lock_guard lock(mutex_);
     auto known = right_.find(hash);

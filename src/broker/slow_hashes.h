@@ -12,18 +12,19 @@
 
 namespace tarry {
 
-/// Passwords against hashes that are slow on purpose (bcrypt), on a thread of its own that begins with the first of them.
-/// What was right once is remembered as a keyed hash, so that a client that logs in with each HTTP request does not wait
-/// each time. Any thread.
+/// Passwords against hashes that are slow on purpose (bcrypt), on a thread of its own that begins
+/// with the first of them. What was right once is remembered as a keyed hash, so that a client that
+/// logs in with each HTTP request does not wait each time. Any thread.
 class SlowHashes {
  public:
   SlowHashes();
-  ~SlowHashes();   // those still waiting are answered with false
+  ~SlowHashes();  // those still waiting are answered with false
   SlowHashes(const SlowHashes&) = delete;
   SlowHashes& operator=(const SlowHashes&) = delete;
 
   /// `answer` at once (remembered, or too many wait already: false), or later on another thread.
-  void check(const std::string& hash, const std::string& password, std::function<void(bool)> answer);
+  void check(const std::string& hash, const std::string& password,
+             std::function<void(bool)> answer);
 
  private:
   struct Job {
@@ -34,10 +35,10 @@ class SlowHashes {
   std::string fingerprint(std::string_view hash, std::string_view password) const;
 
   std::array<unsigned char, 32> key_;
-  std::mutex mutex_;   // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   std::deque<Job> jobs_;
-  std::map<std::string, std::string> right_;   // hash to fingerprint
+  std::map<std::string, std::string> right_;  // hash to fingerprint
   bool stopping_ = false;
   std::thread thread_;
 };

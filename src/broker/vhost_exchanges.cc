@@ -10,8 +10,9 @@ namespace tarry {
 namespace {
 
 PeerError retry_exchange_refused(const char* what, const std::string& vhost) {
-  return PeerError::access_refused(exchange_named(kRetryExchange, vhost) +
-                                   " takes settlements (its publishes name a delivery tag): " + what + " it is refused");
+  return PeerError::access_refused(
+      exchange_named(kRetryExchange, vhost) +
+      " takes settlements (its publishes name a delivery tag): " + what + " it is refused");
 }
 
 const char* in_words(bool on) { return on ? "'true'" : "'false'"; }
@@ -23,12 +24,14 @@ Result<void, PeerError> check_equivalent(const std::string& vhost, const Exchang
                                          const ExchangeSpec& existing) {
   std::string whose = exchange_named(declare.name, vhost);
   std::string_view type = exchange_type_name(existing.type);
-  if (declare.type != type) return inequivalent("type", whose, in_quotes(declare.type), in_quotes(type));
+  if (declare.type != type)
+    return inequivalent("type", whose, in_quotes(declare.type), in_quotes(type));
   if (declare.durable != existing.durable) {
     return inequivalent("durable", whose, in_words(declare.durable), in_words(existing.durable));
   }
   if (declare.auto_delete != existing.auto_delete) {
-    return inequivalent("auto_delete", whose, in_words(declare.auto_delete), in_words(existing.auto_delete));
+    return inequivalent("auto_delete", whose, in_words(declare.auto_delete),
+                        in_words(existing.auto_delete));
   }
   if (declare.internal != existing.internal) {
     return inequivalent("internal", whose, in_words(declare.internal), in_words(existing.internal));
@@ -52,23 +55,27 @@ bool declares_delay(const ExchangeDeclare& declare) {
 PeerError delayed_name_too_long(std::string_view name) {
   return PeerError::precondition_failed(
       "invalid exchange name of " + std::to_string(name.size()) + " bytes: at most " +
-      std::to_string(kDelayedExchangeNameBytesMax) + " are allowed for one that delays, since its messages wait in '" +
+      std::to_string(kDelayedExchangeNameBytesMax) +
+      " are allowed for one that delays, since its messages wait in '" +
       std::string(kHoldingPrefix) + "<name>'");
 }
 
 }  // namespace
 
 void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare, Answer<void> answer) {
-  if (declare.name.size() > kNameBytesMax) return answer(name_too_long("exchange name", declare.name));
+  if (declare.name.size() > kNameBytesMax)
+    return answer(name_too_long("exchange name", declare.name));
   declare.name = without_line_ends(std::move(declare.name));
   QueueId holding;
   if (!declare.passive && declares_delay(declare)) {
-    if (declare.name.size() > kDelayedExchangeNameBytesMax) return answer(delayed_name_too_long(declare.name));
+    if (declare.name.size() > kDelayedExchangeNameBytesMax)
+      return answer(delayed_name_too_long(declare.name));
     const auto id = core_.definitions.next_queue_id();
     if (!id) {
-      return core_.when_queue_id([self = core_.face(vhost_), kept = KeptActor(actor), declare, answer] {
-        self->declare_exchange(kept.actor(), declare, answer);
-      });
+      return core_.when_queue_id(
+          [self = core_.face(vhost_), kept = KeptActor(actor), declare, answer] {
+            self->declare_exchange(kept.actor(), declare, answer);
+          });
     }
     holding = *id;
   }
@@ -84,30 +91,38 @@ void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare, An
     lock.unlock();
     return answer({});
   }
-  if (auto right = check(actor, Right::configure, "exchange", declare.name); !right) return refuse(right.error());
+  if (auto right = check(actor, Right::configure, "exchange", declare.name); !right)
+    return refuse(right.error());
   if (declare.name == kRetryExchange) return refuse(retry_exchange_refused("declaring", name()));
   auto type = exchange_type_of(declare.type);
-  if (!type) return refuse(PeerError::precondition_failed("unknown exchange type '" + declare.type + "'"));
+  if (!type)
+    return refuse(PeerError::precondition_failed("unknown exchange type '" + declare.type + "'"));
   if (existing) {
-    if (auto same = check_equivalent(name(), declare, existing->spec()); !same) return refuse(same.error());
+    if (auto same = check_equivalent(name(), declare, existing->spec()); !same)
+      return refuse(same.error());
     bool durable = existing->spec().durable;
     lock.unlock();
-    if (durable) core_.when_durable([answer] { answer({}); });
-    else answer({});
+    if (durable)
+      core_.when_durable([answer] { answer({}); });
+    else
+      answer({});
     return;
   }
   if (is_reserved_name(declare.name)) {
-    return refuse(PeerError::access_refused("exchange name '" + declare.name + "' contains reserved prefix 'amq.*'"));
+    return refuse(PeerError::access_refused("exchange name '" + declare.name +
+                                            "' contains reserved prefix 'amq.*'"));
   }
   if (vhost_->deleted) return refuse(PeerError::not_found("no vhost '" + name() + "'"));
   for (const char* argument : {"alternate-exchange", "x-alternate-exchange"}) {
     const FieldValue* other = declare.arguments.find(argument);
     if (!other || !other->text()) continue;
-    if (auto right = check(actor, Right::read, "exchange", declare.name); !right) return refuse(right.error());
-    if (auto right = check(actor, Right::write, "exchange", *other->text()); !right) return refuse(right.error());
+    if (auto right = check(actor, Right::read, "exchange", declare.name); !right)
+      return refuse(right.error());
+    if (auto right = check(actor, Right::write, "exchange", *other->text()); !right)
+      return refuse(right.error());
   }
-  auto exchange = Exchange::create({declare.name, *type, declare.durable, declare.auto_delete, declare.internal,
-                                    std::move(declare.arguments)});
+  auto exchange = Exchange::create({declare.name, *type, declare.durable, declare.auto_delete,
+                                    declare.internal, std::move(declare.arguments)});
   if (!exchange) {
     PeerError error = exchange.error();
     error.text = with_vhost(std::move(error.text), "exchange '" + declare.name + "'", name());
@@ -129,17 +144,19 @@ void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare, An
   core_.commit(lock, std::move(batch), [answer] { answer({}); });
 }
 
-void VhostFace::delete_exchange(const Actor& actor, std::string exchange_name, bool if_unused, Answer<void> answer) {
+void VhostFace::delete_exchange(const Actor& actor, std::string exchange_name, bool if_unused,
+                                Answer<void> answer) {
   Lock lock(core_.registry.mutex);
   auto refuse = [&](PeerError error) {
     lock.unlock();
     answer(std::move(error));
   };
   if (exchange_name.empty()) return refuse(default_exchange_refused());
-  if (auto right = check(actor, Right::configure, "exchange", exchange_name); !right) return refuse(right.error());
+  if (auto right = check(actor, Right::configure, "exchange", exchange_name); !right)
+    return refuse(right.error());
   if (is_system_exchange(exchange_name)) {
-    return refuse(PeerError::access_refused("deletion of system " + exchange_named(exchange_name, name()) +
-                                            " not allowed"));
+    return refuse(PeerError::access_refused(
+        "deletion of system " + exchange_named(exchange_name, name()) + " not allowed"));
   }
   Exchange* exchange = vhost_->find_exchange(exchange_name);
   if (!exchange) {
@@ -147,7 +164,8 @@ void VhostFace::delete_exchange(const Actor& actor, std::string exchange_name, b
     return answer({});
   }
   if (if_unused && !exchange->empty()) {
-    return refuse(PeerError::precondition_failed(exchange_named(exchange_name, name()) + " in use"));
+    return refuse(
+        PeerError::precondition_failed(exchange_named(exchange_name, name()) + " in use"));
   }
   DefinitionBatch batch;
   core_.registry.remove_exchange(*vhost_, exchange_name, batch);
@@ -158,18 +176,21 @@ void VhostFace::delete_exchange(const Actor& actor, std::string exchange_name, b
   core_.commit(lock, std::move(batch), [answer] { answer({}); });
 }
 
-Result<void, PeerError> VhostFace::check_topic(const Login* login, Right right, std::string_view exchange,
+Result<void, PeerError> VhostFace::check_topic(const Login* login, Right right,
+                                               std::string_view exchange,
                                                std::string_view routing_key) const {
   if (!login || vhost_->topic_rights.empty()) return {};
   auto user = vhost_->topic_rights.find(login->user);
   if (user == vhost_->topic_rights.end()) return {};
   auto rights = user->second.find(exchange);
   const Exchange* found = vhost_->find_exchange(exchange);
-  if (rights == user->second.end() || !found || found->spec().type != ExchangeType::topic) return {};
+  if (rights == user->second.end() || !found || found->spec().type != ExchangeType::topic)
+    return {};
   const bool writes = right == Right::write;
   if ((writes ? rights->second.write : rights->second.read).matches(routing_key)) return {};
-  return PeerError::access_refused(std::string(writes ? "write" : "read") + " access to topic '" + std::string(routing_key) +
-                                   "' in " + exchange_named(exchange, name()) + " refused for user '" + login->user + "'");
+  return PeerError::access_refused(
+      std::string(writes ? "write" : "read") + " access to topic '" + std::string(routing_key) +
+      "' in " + exchange_named(exchange, name()) + " refused for user '" + login->user + "'");
 }
 
 Result<void, PeerError> VhostFace::may_open_channel(const Login& login) {
@@ -182,16 +203,21 @@ Result<void, PeerError> VhostFace::may_open_channel(const Login& login) {
   if (limit < 0) return {};
   uint64_t count = 0;
   for (const auto& connection : core_.connections.all()) {
-    if (connection->info.user == login.user) count += connection->channel_count.load(std::memory_order_relaxed);
+    if (connection->info.user == login.user)
+      count += connection->channel_count.load(std::memory_order_relaxed);
   }
   if (count < static_cast<uint64_t>(limit)) return {};
   return PeerError::connection(530, "number of channels opened for user '" + login.user +
-                                        "' has reached the maximum allowed user limit of (" + std::to_string(limit) + ")");
+                                        "' has reached the maximum allowed user limit of (" +
+                                        std::to_string(limit) + ")");
 }
 
-Result<void, PeerError> VhostFace::check_binding(const Actor& actor, const BindingSpec& spec) const {
-  if (spec.source.empty() || (!spec.destination_is_queue && spec.destination.empty())) return default_exchange_refused();
-  if (spec.source == kRetryExchange || (!spec.destination_is_queue && spec.destination == kRetryExchange)) {
+Result<void, PeerError> VhostFace::check_binding(const Actor& actor,
+                                                 const BindingSpec& spec) const {
+  if (spec.source.empty() || (!spec.destination_is_queue && spec.destination.empty()))
+    return default_exchange_refused();
+  if (spec.source == kRetryExchange ||
+      (!spec.destination_is_queue && spec.destination == kRetryExchange)) {
     return retry_exchange_refused("binding", name());
   }
   const char* kind = spec.destination_is_queue ? "queue" : "exchange";
@@ -212,13 +238,15 @@ Result<void, PeerError> VhostFace::check_binding(const Actor& actor, const Bindi
 }
 
 void VhostFace::bind(const Actor& actor, BindingSpec spec, Answer<void> answer) {
-  if (spec.routing_key.size() > kNameBytesMax) return answer(name_too_long("binding key", spec.routing_key));
+  if (spec.routing_key.size() > kNameBytesMax)
+    return answer(name_too_long("binding key", spec.routing_key));
   spec.source = without_line_ends(std::move(spec.source));
   spec.destination = without_line_ends(std::move(spec.destination));
   Lock lock(core_.registry.mutex);
   DefinitionBatch batch;
   auto allowed = check_binding(actor, spec);
-  auto bound = allowed ? core_.registry.bind(*vhost_, spec, batch) : Result<bool, PeerError>(allowed.error());
+  auto bound = allowed ? core_.registry.bind(*vhost_, spec, batch)
+                       : Result<bool, PeerError>(allowed.error());
   if (!bound) {
     lock.unlock();
     return answer(bound.error());
@@ -231,8 +259,9 @@ bool VhostFace::is_bound(const Vhost& vhost, const BindingSpec& spec) {
   if (!exchange) return false;
   const std::vector<Binding> all = exchange->bindings();
   return std::any_of(all.begin(), all.end(), [&](const Binding& b) {
-    return b.destination.is_queue() == spec.destination_is_queue && b.destination.name == spec.destination &&
-           b.key == spec.routing_key && b.arguments.equivalent(spec.arguments);
+    return b.destination.is_queue() == spec.destination_is_queue &&
+           b.destination.name == spec.destination && b.key == spec.routing_key &&
+           b.arguments.equivalent(spec.arguments);
   });
 }
 
@@ -250,14 +279,16 @@ void VhostFace::unbind(const Actor& actor, BindingSpec spec, Answer<void> answer
   core_.commit(lock, std::move(batch), [answer] { answer({}); });
 }
 
-Result<Routed, PeerError> VhostFace::route(const Login& login, std::string_view exchange, std::string_view routing_key,
+Result<Routed, PeerError> VhostFace::route(const Login& login, std::string_view exchange,
+                                           std::string_view routing_key,
                                            const PropertiesView* properties,
                                            std::vector<std::shared_ptr<QueueHandle>>& targets) {
   thread_local RouteResult walked;
   thread_local std::vector<std::string_view> more_keys;
   more_keys.clear();
   std::shared_lock lock(core_.registry.mutex);
-  if (auto right = Core::check_right(*vhost_, &login, Right::write, "exchange", exchange); !right) return right.error();
+  if (auto right = Core::check_right(*vhost_, &login, Right::write, "exchange", exchange); !right)
+    return right.error();
   std::shared_ptr<ExchangeFigures> figures = vhost_->default_exchange;
   if (exchange.empty()) {
     if (is_internal_queue_name(routing_key)) return internal_queue(routing_key, name());
@@ -265,26 +296,31 @@ Result<Routed, PeerError> VhostFace::route(const Login& login, std::string_view 
     const Exchange* found = vhost_->find_exchange(exchange);
     if (!found) return no_exchange(exchange, name());
     if (found->spec().internal) {
-      return PeerError::access_refused("cannot publish to internal " + exchange_named(exchange, name()));
+      return PeerError::access_refused("cannot publish to internal " +
+                                       exchange_named(exchange, name()));
     }
     figures = found->figures();
-    if (auto topic = check_topic(&login, Right::write, exchange, routing_key); !topic) return topic.error();
+    if (auto topic = check_topic(&login, Right::write, exchange, routing_key); !topic)
+      return topic.error();
   }
   if (properties) {
     if (auto bad = append_sender_keys(*properties, true, more_keys)) return *bad;
   }
   VhostWalk lookup(*vhost_);
-  RouteQuery query{exchange, routing_key, more_keys, properties ? properties->headers : ByteSpan(), properties};
+  RouteQuery query{exchange, routing_key, more_keys, properties ? properties->headers : ByteSpan(),
+                   properties};
   walk_route(lookup, query, walked);
   if (walked.bad_delay) {
-    return PeerError::precondition_failed("invalid header 'x-delay': " + delay_in_words(*properties) +
-                                          ", expected a number of milliseconds");
+    return PeerError::precondition_failed(
+        "invalid header 'x-delay': " + delay_in_words(*properties) +
+        ", expected a number of milliseconds");
   }
   for (QueueId id : walked.queues) {
     auto it = vhost_->by_id.find(id);
     if (it != vhost_->by_id.end()) targets.push_back(it->second);
   }
-  Routed routed{walked.cacheable && more_keys.empty(), std::move(figures), walked.held, false, walked.deduplicates};
+  Routed routed{walked.cacheable && more_keys.empty(), std::move(figures), walked.held, false,
+                walked.deduplicates};
   if (walked.held) {
     query.ignore_delay = true;
     walk_route(lookup, query, walked);
@@ -296,7 +332,9 @@ Result<Routed, PeerError> VhostFace::route(const Login& login, std::string_view 
 bool VhostFace::seen_before(std::string_view exchange, const PropertiesView& properties) {
   std::shared_lock lock(core_.registry.mutex);
   Exchange* found = vhost_->find_exchange(exchange);
-  return found && found->seen_before(properties.headers, static_cast<uint64_t>(core_.clock.steady_now().ns / 1'000'000));
+  return found &&
+         found->seen_before(properties.headers,
+                            static_cast<uint64_t>(core_.clock.steady_now().ns / 1'000'000));
 }
 
 }  // namespace tarry

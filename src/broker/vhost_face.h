@@ -12,7 +12,8 @@
 
 namespace tarry {
 
-/// A vhost as sessions see it, and (with `created` told) as the HTTP API uses it. Any shard; holds no state of its own.
+/// A vhost as sessions see it, and (with `created` told) as the HTTP API uses it. Any shard; holds
+/// no state of its own.
 class VhostFace final : public VhostPort {
  public:
   VhostFace(Core& core, std::shared_ptr<Vhost> vhost) : core_(core), vhost_(std::move(vhost)) {}
@@ -22,15 +23,19 @@ class VhostFace final : public VhostPort {
   void declare_exchange(const Actor&, ExchangeDeclare, Answer<void>) override;
   void delete_exchange(const Actor&, std::string name, bool if_unused, Answer<void>) override;
   void declare_queue(const Actor&, QueueDeclare, Answer<QueueDeclared>) override;
-  void delete_queue(const Actor&, std::string name, bool if_unused, bool if_empty, Answer<uint64_t>) override;
+  void delete_queue(const Actor&, std::string name, bool if_unused, bool if_empty,
+                    Answer<uint64_t>) override;
   void purge_queue(const Actor&, std::string name, Answer<uint64_t>) override;
   void bind(const Actor&, BindingSpec, Answer<void>) override;
   void unbind(const Actor&, BindingSpec, Answer<void>) override;
-  Result<std::shared_ptr<QueueHandle>, PeerError> open_queue(const Actor&, std::string_view name) override;
+  Result<std::shared_ptr<QueueHandle>, PeerError> open_queue(const Actor&,
+                                                             std::string_view name) override;
   std::shared_ptr<QueueHandle> find_queue(std::string_view name) override;
-  uint64_t topology_version() const override { return vhost_->version.load(std::memory_order_acquire); }
-  Result<Routed, PeerError> route(const Login& login, std::string_view exchange, std::string_view routing_key,
-                                  const PropertiesView* properties,
+  uint64_t topology_version() const override {
+    return vhost_->version.load(std::memory_order_acquire);
+  }
+  Result<Routed, PeerError> route(const Login& login, std::string_view exchange,
+                                  std::string_view routing_key, const PropertiesView* properties,
                                   std::vector<std::shared_ptr<QueueHandle>>& targets) override;
   Result<void, PeerError> may_open_channel(const Login& login) override;
   bool seen_before(std::string_view exchange, const PropertiesView& properties) override;
@@ -42,13 +47,16 @@ class VhostFace final : public VhostPort {
  private:
   using Lock = std::unique_lock<std::shared_mutex>;
 
-  Result<void, PeerError> check(const Actor& actor, Right right, std::string_view kind, std::string_view queue) const {
+  Result<void, PeerError> check(const Actor& actor, Right right, std::string_view kind,
+                                std::string_view queue) const {
     return Core::check_right(*vhost_, actor.login, right, kind, queue);
   }
-  /// Exists, not internal, not exclusive to another connection, and the right is there. Under the lock.
+  /// Exists, not internal, not exclusive to another connection, and the right is there. Under the
+  /// lock.
   Result<std::shared_ptr<QueueEntry>, PeerError> usable_queue(const Actor& actor, Right right,
                                                               std::string_view queue) const;
-  /// 403 unless the key is one that the user may use with this exchange, if it is a topic exchange. Under the lock.
+  /// 403 unless the key is one that the user may use with this exchange, if it is a topic exchange.
+  /// Under the lock.
   Result<void, PeerError> check_topic(const Login* login, Right right, std::string_view exchange,
                                       std::string_view routing_key) const;
   static bool locked_for(const QueueEntry& entry, const Actor& actor) {
@@ -56,8 +64,10 @@ class VhostFace final : public VhostPort {
   }
   Result<void, PeerError> check_binding(const Actor& actor, const BindingSpec& spec) const;
   static bool is_bound(const Vhost& vhost, const BindingSpec& spec);
-  Result<void, PeerError> check_dead_letter_rights(const Actor& actor, const QueueDeclare& declare) const;
-  void give_default_type(QueueDeclare& declare, const QueueEntry* existing) const;   // under the lock
+  Result<void, PeerError> check_dead_letter_rights(const Actor& actor,
+                                                   const QueueDeclare& declare) const;
+  void give_default_type(QueueDeclare& declare,
+                         const QueueEntry* existing) const;  // under the lock
   void declare_passive(const Actor& actor, const std::string& queue, Answer<QueueDeclared> answer);
   void redeclare_queue(const Actor& actor, QueueDeclare declare, std::shared_ptr<QueueEntry> entry,
                        Answer<QueueDeclared> answer);

@@ -20,7 +20,8 @@ namespace {
 constexpr size_t kGeneratedNameChars = 22;
 
 PeerError reserved_queue_name(std::string_view name) {
-  return PeerError::access_refused("queue name '" + std::string(name) + "' contains reserved prefix 'amq.*'");
+  return PeerError::access_refused("queue name '" + std::string(name) +
+                                   "' contains reserved prefix 'amq.*'");
 }
 
 /// What a name of the server's begins with: `x-name-prefix` (RabbitMQ), or else the usual.
@@ -29,10 +30,12 @@ Result<std::string, PeerError> name_prefix(const std::string& vhost, const Field
   const FieldValue* value = arguments.find("x-name-prefix");
   if (!value) return std::string("amq.gen-");
   const std::string* text = value->text();
-  if (text && !text->empty() && text->size() <= kPrefixBytesMax && !is_reserved_name(*text)) return *text;
-  return PeerError::precondition_failed("invalid arg 'x-name-prefix' for " + queue_named("", vhost) + ": expected 1 to " +
-                                        std::to_string(kPrefixBytesMax) + " bytes that do not begin with 'amq.', got " +
-                                        value_in_words(value));
+  if (text && !text->empty() && text->size() <= kPrefixBytesMax && !is_reserved_name(*text))
+    return *text;
+  return PeerError::precondition_failed(
+      "invalid arg 'x-name-prefix' for " + queue_named("", vhost) + ": expected 1 to " +
+      std::to_string(kPrefixBytesMax) + " bytes that do not begin with 'amq.', got " +
+      value_in_words(value));
 }
 
 }  // namespace
@@ -42,17 +45,19 @@ std::string without_line_ends(std::string name) {
   return name;
 }
 
-Result<std::shared_ptr<QueueEntry>, PeerError> VhostFace::usable_queue(const Actor& actor, Right right,
-                                                                       std::string_view queue) const {
+Result<std::shared_ptr<QueueEntry>, PeerError> VhostFace::usable_queue(
+    const Actor& actor, Right right, std::string_view queue) const {
   if (is_internal_queue_name(queue)) return internal_queue(queue, name());
-  if (auto right_there = check(actor, right, "queue", queue); !right_there) return right_there.error();
+  if (auto right_there = check(actor, right, "queue", queue); !right_there)
+    return right_there.error();
   auto entry = vhost_->deleted ? nullptr : vhost_->find_queue(queue);
   if (!entry) return no_queue(queue, name());
   if (locked_for(*entry, actor)) return locked_queue(queue, name());
   return entry;
 }
 
-Result<std::shared_ptr<QueueHandle>, PeerError> VhostFace::open_queue(const Actor& actor, std::string_view queue) {
+Result<std::shared_ptr<QueueHandle>, PeerError> VhostFace::open_queue(const Actor& actor,
+                                                                      std::string_view queue) {
   std::shared_lock lock(core_.registry.mutex);
   auto entry = usable_queue(actor, Right::read, queue);
   if (!entry) return entry.error();
@@ -67,7 +72,8 @@ std::shared_ptr<QueueHandle> VhostFace::find_queue(std::string_view queue) {
 
 // -- Declaring
 
-void VhostFace::declare_queue(const Actor& actor, QueueDeclare declare, Answer<QueueDeclared> answer) {
+void VhostFace::declare_queue(const Actor& actor, QueueDeclare declare,
+                              Answer<QueueDeclared> answer) {
   declare.name = without_line_ends(std::move(declare.name));
   if (is_internal_queue_name(declare.name)) {
     answer(internal_queue(declare.name, name()));
@@ -88,7 +94,8 @@ void VhostFace::declare_queue(const Actor& actor, QueueDeclare declare, Answer<Q
   declare_queue_unchecked(actor, std::move(declare), std::move(answer));
 }
 
-void VhostFace::declare_queue_unchecked(const Actor& actor, QueueDeclare declare, Answer<QueueDeclared> answer) {
+void VhostFace::declare_queue_unchecked(const Actor& actor, QueueDeclare declare,
+                                        Answer<QueueDeclared> answer) {
   std::shared_lock lock(core_.registry.mutex);
   if (auto right = check(actor, Right::configure, "queue", declare.name); !right) {
     lock.unlock();
@@ -98,29 +105,36 @@ void VhostFace::declare_queue_unchecked(const Actor& actor, QueueDeclare declare
   auto entry = vhost_->find_queue(declare.name);
   give_default_type(declare, entry.get());
   lock.unlock();
-  if (entry) redeclare_queue(actor, std::move(declare), std::move(entry), std::move(answer));
-  else create_queue(actor, std::move(declare), std::move(answer));
+  if (entry)
+    redeclare_queue(actor, std::move(declare), std::move(entry), std::move(answer));
+  else
+    create_queue(actor, std::move(declare), std::move(answer));
 }
 
-/// A vhost may say of what type those queues are whose declaration does not. One that is there keeps its own.
+/// A vhost may say of what type those queues are whose declaration does not. One that is there
+/// keeps its own.
 void VhostFace::give_default_type(QueueDeclare& declare, const QueueEntry* existing) const {
   if (vhost_->about.default_queue_type.empty() || declare.arguments.find("x-queue-type")) return;
   if (!declare.durable || declare.exclusive || declare.auto_delete) return;
   if (existing) {
-    if (const FieldValue* type = existing->arguments.find("x-queue-type")) declare.arguments.set("x-queue-type", *type);
+    if (const FieldValue* type = existing->arguments.find("x-queue-type"))
+      declare.arguments.set("x-queue-type", *type);
   } else if (vhost_->about.default_queue_type != "classic") {
     declare.arguments.set("x-queue-type", FieldValue::text(vhost_->about.default_queue_type));
   }
 }
 
-void VhostFace::declare_passive(const Actor& actor, const std::string& queue, Answer<QueueDeclared> answer) {
+void VhostFace::declare_passive(const Actor& actor, const std::string& queue,
+                                Answer<QueueDeclared> answer) {
   std::shared_ptr<QueueEntry> entry;
   std::optional<PeerError> error;
   {
     std::shared_lock lock(core_.registry.mutex);
     entry = vhost_->deleted ? nullptr : vhost_->find_queue(queue);
-    if (!entry) error = no_queue(queue, name());
-    else if (locked_for(*entry, actor)) error = locked_queue(queue, name());
+    if (!entry)
+      error = no_queue(queue, name());
+    else if (locked_for(*entry, actor))
+      error = locked_queue(queue, name());
   }
   if (error) {
     answer(*error);
@@ -130,8 +144,8 @@ void VhostFace::declare_passive(const Actor& actor, const std::string& queue, An
   answer_counts(entry->handle, true, answer, std::move(gone));  // somebody asks for it: a use
 }
 
-void VhostFace::redeclare_queue(const Actor& actor, QueueDeclare declare, std::shared_ptr<QueueEntry> entry,
-                                Answer<QueueDeclared> answer) {
+void VhostFace::redeclare_queue(const Actor& actor, QueueDeclare declare,
+                                std::shared_ptr<QueueEntry> entry, Answer<QueueDeclared> answer) {
   if (locked_for(*entry, actor) || declare.exclusive != entry->identity().exclusive) {
     answer(locked_queue(declare.name, name()));
     return;
@@ -147,7 +161,8 @@ void VhostFace::redeclare_queue(const Actor& actor, QueueDeclare declare, std::s
       answer(checked.error());
       return;
     }
-    if (auto checked = check_foreign_arguments(name(), declare); !checked) return answer(checked.error());
+    if (auto checked = check_foreign_arguments(name(), declare); !checked)
+      return answer(checked.error());
   }
   auto self = core_.face(vhost_);
   auto again = [self, kept = KeptActor(actor), declare, answer] {
@@ -155,15 +170,18 @@ void VhostFace::redeclare_queue(const Actor& actor, QueueDeclare declare, std::s
   };
   bool durable = entry->stored();
   // It may have been declared a moment ago, and its definition be still on its way to the disk.
-  Answer<QueueDeclared> when_durable = [self, durable, answer](Result<QueueDeclared, PeerError> result) {
-    if (!durable || !result) answer(std::move(result));
-    else self->core_.when_durable([answer, result = std::move(result)] { answer(result); });
+  Answer<QueueDeclared> when_durable = [self, durable,
+                                        answer](Result<QueueDeclared, PeerError> result) {
+    if (!durable || !result)
+      answer(std::move(result));
+    else
+      self->core_.when_durable([answer, result = std::move(result)] { answer(result); });
   };
   answer_counts(entry->handle, true, std::move(when_durable), std::move(again));
 }
 
-void VhostFace::answer_counts(std::shared_ptr<QueueHandle> handle, bool is_use, Answer<QueueDeclared> answer,
-                              std::function<void()> again) {
+void VhostFace::answer_counts(std::shared_ptr<QueueHandle> handle, bool is_use,
+                              Answer<QueueDeclared> answer, std::function<void()> again) {
   ShardDesk* desk = core_.desk();
   TARRY_INVARIANT(desk != nullptr);
   uint64_t token = desk->expect([core = &core_, handle, answer = std::move(answer),
@@ -182,27 +200,31 @@ void VhostFace::answer_counts(std::shared_ptr<QueueHandle> handle, bool is_use, 
   handle->stat(is_use, desk->me(), token);
 }
 
-Result<void, PeerError> VhostFace::check_dead_letter_rights(const Actor& actor, const QueueDeclare& declare) const {
+Result<void, PeerError> VhostFace::check_dead_letter_rights(const Actor& actor,
+                                                            const QueueDeclare& declare) const {
   const FieldValue* dlx = declare.arguments.find("x-dead-letter-exchange");
   if (!dlx || !dlx->text()) return {};
   if (auto right = check(actor, Right::read, "queue", declare.name); !right) return right;
   return check(actor, Right::write, "exchange", *dlx->text());
 }
 
-void VhostFace::create_queue(const Actor& actor, QueueDeclare declare, Answer<QueueDeclared> answer) {
+void VhostFace::create_queue(const Actor& actor, QueueDeclare declare,
+                             Answer<QueueDeclared> answer) {
   auto checked = check_queue(name(), declare);
   if (!checked) {
     answer(checked.error());
     return;
   }
-  if (auto foreign = check_foreign_arguments(name(), declare); !foreign) return answer(foreign.error());
+  if (auto foreign = check_foreign_arguments(name(), declare); !foreign)
+    return answer(foreign.error());
   const auto id = core_.definitions.next_queue_id();
   if (!id) {
-    return core_.when_queue_id([self = core_.face(vhost_), kept = KeptActor(actor), declare, answer] {
-      // Nobody would delete what an ended connection owns.
-      if (declare.exclusive && !self->core_.connections.find(kept.connection)) return;
-      self->declare_queue_unchecked(kept.actor(), declare, answer);
-    });
+    return core_.when_queue_id(
+        [self = core_.face(vhost_), kept = KeptActor(actor), declare, answer] {
+          // Nobody would delete what an ended connection owns.
+          if (declare.exclusive && !self->core_.connections.find(kept.connection)) return;
+          self->declare_queue_unchecked(kept.actor(), declare, answer);
+        });
   }
   Lock lock(core_.registry.mutex);
   if (auto right = check_dead_letter_rights(actor, declare); !right) {
@@ -224,8 +246,9 @@ void VhostFace::create_queue(const Actor& actor, QueueDeclare declare, Answer<Qu
   auto counts = [](const auto& queue) { return queue.second->identity().holds_for.empty(); };
   if (limit >= 0 && std::ranges::count_if(vhost_->queues, counts) >= limit) {
     lock.unlock();
-    answer(PeerError::precondition_failed("cannot declare " + queue_named(declare.name, name()) + ": queue limit in vhost '" +
-                                          name() + "' (" + std::to_string(limit) + ") is reached"));
+    answer(PeerError::precondition_failed("cannot declare " + queue_named(declare.name, name()) +
+                                          ": queue limit in vhost '" + name() + "' (" +
+                                          std::to_string(limit) + ") is reached"));
     return;
   }
   auto entry = std::make_shared<QueueEntry>();
@@ -236,13 +259,16 @@ void VhostFace::create_queue(const Actor& actor, QueueDeclare declare, Answer<Qu
   if (declare.exclusive) entry->exclusive_owner = actor.connection;
   QueueShard& home = *core_.queue_shards[core_.shard_index_of(*id)];
   core_.registry.refresh_policy(*vhost_, checked->identity, *entry);
-  entry->handle = home.create(*id, checked->identity, core_.registry.effective(checked->identity, *entry));
+  entry->handle =
+      home.create(*id, checked->identity, core_.registry.effective(checked->identity, *entry));
   core_.registry.add_queue(*vhost_, entry);
   core_.queues_declared.fetch_add(1, std::memory_order_relaxed);
   DefinitionBatch batch;
   if (entry->stored()) {
-    batch.puts.emplace_back(definition::queue_key(name(), declare.name), definition::queue_value(*entry));
-    core_.commit(lock, std::move(batch), [answer, declared = QueueDeclared{declare.name, 0, 0}] { answer(declared); });
+    batch.puts.emplace_back(definition::queue_key(name(), declare.name),
+                            definition::queue_value(*entry));
+    core_.commit(lock, std::move(batch),
+                 [answer, declared = QueueDeclared{declare.name, 0, 0}] { answer(declared); });
     return;
   }
   lock.unlock();
@@ -258,8 +284,10 @@ void VhostFace::delete_queue(const Actor& actor, std::string queue, bool if_unus
   lock.unlock();
   if (!entry) {
     // Deleting what is not there is no error (protocol.md E-50).
-    if (entry.error().code == 404) answer(success(uint64_t{0}));
-    else answer(entry.error());
+    if (entry.error().code == 404)
+      answer(success(uint64_t{0}));
+    else
+      answer(entry.error());
     return;
   }
   ShardDesk* desk = core_.desk();
@@ -273,8 +301,10 @@ void VhostFace::delete_queue(const Actor& actor, std::string queue, bool if_unus
     }
     core->forget_queue(*handle);
     uint64_t taken = reply.error ? 0 : reply.message_count;
-    if (!handle->identity.durable) answer(success(taken));
-    else core->when_durable([answer, taken] { answer(success(taken)); });
+    if (!handle->identity.durable)
+      answer(success(taken));
+    else
+      core->when_durable([answer, taken] { answer(success(taken)); });
   });
   handle->remove(if_unused, if_empty, desk->me(), token);
 }
@@ -293,8 +323,10 @@ void VhostFace::purge_queue(const Actor& actor, std::string queue, Answer<uint64
   ShardDesk* desk = core_.desk();
   TARRY_INVARIANT(desk != nullptr);
   uint64_t token = desk->expect([handle = *handle, answer](const QueueReply& reply) {
-    if (reply.error) answer(*reply.error);
-    else answer(success(reply.message_count));
+    if (reply.error)
+      answer(*reply.error);
+    else
+      answer(success(reply.message_count));
   });
   (*handle)->purge(desk->me(), token);
 }

@@ -12,7 +12,9 @@ namespace tarry {
 class VhostWalk final : public RouteLookup {
  public:
   explicit VhostWalk(const Vhost& vhost) : vhost_(vhost) {}
-  const Exchange* find_exchange(std::string_view name) override { return vhost_.find_exchange(name); }
+  const Exchange* find_exchange(std::string_view name) override {
+    return vhost_.find_exchange(name);
+  }
   QueueId find_queue(std::string_view name) override {
     if (is_internal_queue_name(name)) return {};
     auto it = vhost_.queues.find(name);

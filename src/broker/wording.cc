@@ -13,23 +13,28 @@ PeerError no_exchange(std::string_view name, std::string_view vhost) {
 }
 
 PeerError locked_queue(std::string_view name, std::string_view vhost) {
-  return PeerError::resource_locked("cannot obtain exclusive access to locked " + queue_named(name, vhost) +
-                                    ". It could be originally declared on another connection or the exclusive "
-                                    "property value does not match that of the original declaration.");
+  return PeerError::resource_locked(
+      "cannot obtain exclusive access to locked " + queue_named(name, vhost) +
+      ". It could be originally declared on another connection or the exclusive "
+      "property value does not match that of the original declaration.");
 }
 
 std::string with_vhost(std::string text, const std::string& subject, std::string_view vhost) {
   const size_t at = text.find(subject);
-  if (at != std::string::npos) text.insert(at + subject.size(), " in vhost '" + std::string(vhost) + "'");
+  if (at != std::string::npos)
+    text.insert(at + subject.size(), " in vhost '" + std::string(vhost) + "'");
   return text;
 }
 
 PeerError bad_request(std::string text) { return PeerError::soft(400, std::move(text)); }
 
 PeerError internal_queue(std::string_view name, std::string_view vhost) {
-  std::string text = "operation on internal " + queue_named(name, vhost) + " refused: names that begin with '";
-  if (is_holding_name(name)) text.append(kHoldingPrefix).append("' belong to exchanges that delay");
-  else text.append(kCompanionPrefix).append("' belong to the retries of other queues");
+  std::string text =
+      "operation on internal " + queue_named(name, vhost) + " refused: names that begin with '";
+  if (is_holding_name(name))
+    text.append(kHoldingPrefix).append("' belong to exchanges that delay");
+  else
+    text.append(kCompanionPrefix).append("' belong to the retries of other queues");
   return PeerError::access_refused(std::move(text));
 }
 
@@ -50,8 +55,8 @@ std::string value_in_words(const FieldValue* value) {
   return "the value '" + value->to_text() + "' of type '" + std::string(value->type_name()) + "'";
 }
 
-PeerError inequivalent_argument(std::string_view arg, const std::string& whose, const FieldValue* received,
-                                const FieldValue* current) {
+PeerError inequivalent_argument(std::string_view arg, const std::string& whose,
+                                const FieldValue* received, const FieldValue* current) {
   return inequivalent(arg, whose, value_in_words(received), value_in_words(current));
 }
 

@@ -16,13 +16,17 @@ inline std::string named(std::string_view kind, std::string_view name, std::stri
   out.append(" '").append(name).append("' in vhost '").append(vhost).append("'");
   return out;
 }
-/// Names and keys are AMQP short strings. Over AMQP they cannot be longer; over HTTP and in definitions they can.
+/// Names and keys are AMQP short strings. Over AMQP they cannot be longer; over HTTP and in
+/// definitions they can.
 inline constexpr size_t kNameBytesMax = 255;
 inline PeerError name_too_long(std::string_view what, std::string_view name) {
-  return PeerError::precondition_failed("invalid " + std::string(what) + " of " + std::to_string(name.size()) +
-                                        " bytes: at most " + std::to_string(kNameBytesMax) + " are allowed");
+  return PeerError::precondition_failed("invalid " + std::string(what) + " of " +
+                                        std::to_string(name.size()) + " bytes: at most " +
+                                        std::to_string(kNameBytesMax) + " are allowed");
 }
-inline std::string queue_named(std::string_view name, std::string_view vhost) { return named("queue", name, vhost); }
+inline std::string queue_named(std::string_view name, std::string_view vhost) {
+  return named("queue", name, vhost);
+}
 inline std::string exchange_named(std::string_view name, std::string_view vhost) {
   return named("exchange", name, vhost);
 }
@@ -45,8 +49,8 @@ PeerError inequivalent(std::string_view arg, const std::string& whose, std::stri
                        std::string_view current);
 /// The same for an argument, where either may be missing:
 /// `... received the value '1' of type 'signedint' but current is none`.
-PeerError inequivalent_argument(std::string_view arg, const std::string& whose, const FieldValue* received,
-                                const FieldValue* current);
+PeerError inequivalent_argument(std::string_view arg, const std::string& whose,
+                                const FieldValue* received, const FieldValue* current);
 /// `the value '1' of type 'signedint'`, or `none`.
 std::string value_in_words(const FieldValue* value);
 

@@ -7,20 +7,22 @@
 namespace tarry::http {
 namespace {
 
-/// With the challenge that clients wait for, but not for a script of our own pages: a browser would open its own dialog
-/// and remember what is typed there.
+/// With the challenge that clients wait for, but not for a script of our own pages: a browser would
+/// open its own dialog and remember what is typed there.
 Response unauthorised(const Request& head) {
   Response response = Response::error(401, "not_authorised", "Login failed");
   if (head.fetch_site == "same-origin") return response;
   // RabbitMQ's realm: libraries (Perl's LWP) keep a password for that name.
-  response.headers.emplace_back("WWW-Authenticate", "Basic realm=\"RabbitMQ Management\", charset=\"UTF-8\"");
+  response.headers.emplace_back("WWW-Authenticate",
+                                "Basic realm=\"RabbitMQ Management\", charset=\"UTF-8\"");
   return response;
 }
 
 /// User and password of a Basic authorization field; none if it is another scheme or malformed.
 std::optional<std::pair<std::string, std::string>> basic_credentials(std::string_view field) {
   constexpr std::string_view kScheme = "basic ";
-  if (field.size() < kScheme.size() || !boost::beast::iequals(field.substr(0, kScheme.size()), kScheme)) {
+  if (field.size() < kScheme.size() ||
+      !boost::beast::iequals(field.substr(0, kScheme.size()), kScheme)) {
     return std::nullopt;
   }
   field.remove_prefix(kScheme.size());
@@ -32,7 +34,8 @@ std::optional<std::pair<std::string, std::string>> basic_credentials(std::string
   return std::pair(decoded->substr(0, colon), decoded->substr(colon + 1));
 }
 
-/// A browser that was told to by another site: it sends Origin (or Sec-Fetch-Site), and maybe remembered credentials.
+/// A browser that was told to by another site: it sends Origin (or Sec-Fetch-Site), and maybe
+/// remembered credentials.
 bool comes_from_another_site(const Request& head) {
   if (head.method == Method::get) return false;
   if (head.fetch_site == "cross-site" || head.fetch_site == "same-site") return true;
@@ -44,22 +47,31 @@ bool comes_from_another_site(const Request& head) {
 
 bool allowed(Access access, const Caller& caller) {
   switch (access) {
-    case Access::anyone: return true;
-    case Access::management: return caller.any_tag();
-    case Access::monitoring: return caller.monitoring();
-    case Access::policymaker: return caller.policymaker();
-    case Access::administrator: return caller.administrator();
+    case Access::anyone:
+      return true;
+    case Access::management:
+      return caller.any_tag();
+    case Access::monitoring:
+      return caller.monitoring();
+    case Access::policymaker:
+      return caller.policymaker();
+    case Access::administrator:
+      return caller.administrator();
   }
   return false;
 }
 
-/// Who has no permissions in a vhost gets no further, so that no answer tells what is there or what is wrong with the
-/// request. Who sees every vhost may read; an administrator's writes are the controllers' to judge.
-std::optional<Response> stranger_to_vhost(Context& context, const Route& route, const std::string& vhost,
-                                          const Caller& caller) {
-  const bool passes = caller.administrator() || (route.method == Method::get && caller.monitoring());
-  if (passes || !vhost_exists(context, vhost) || context.broker.may_access(caller.user, vhost)) return std::nullopt;
-  return Response::forbidden("access to vhost '" + vhost + "' refused for user '" + caller.user + "'");
+/// Who has no permissions in a vhost gets no further, so that no answer tells what is there or what
+/// is wrong with the request. Who sees every vhost may read; an administrator's writes are the
+/// controllers' to judge.
+std::optional<Response> stranger_to_vhost(Context& context, const Route& route,
+                                          const std::string& vhost, const Caller& caller) {
+  const bool passes =
+      caller.administrator() || (route.method == Method::get && caller.monitoring());
+  if (passes || !vhost_exists(context, vhost) || context.broker.may_access(caller.user, vhost))
+    return std::nullopt;
+  return Response::forbidden("access to vhost '" + vhost + "' refused for user '" + caller.user +
+                             "'");
 }
 
 }  // namespace
@@ -99,15 +111,19 @@ void ManagementApi::admit(Request& head, Admitted done) {
   if (match.allow.empty()) return done(Response::not_found(), {});
   if (match.route == nullptr) {
     const bool options = head.method_text == "OPTIONS";
-    Response response = options ? Response::no_content()
-                                : Response::error(405, "method_not_allowed",
-                                                  head.method_text + " is not allowed here; allowed: " + match.allow);
+    Response response =
+        options
+            ? Response::no_content()
+            : Response::error(405, "method_not_allowed",
+                              head.method_text + " is not allowed here; allowed: " + match.allow);
     response.headers.emplace_back("Allow", match.allow + ", OPTIONS");
     return done(std::move(response), {});
   }
   head.captures = std::move(match.captures);
   if (comes_from_another_site(head)) {
-    return done(Response::forbidden("refused: the request comes from another site (" + head.origin + ")"), {});
+    return done(
+        Response::forbidden("refused: the request comes from another site (" + head.origin + ")"),
+        {});
   }
   const Access access = match.route->access;
   if (access == Access::anyone) return done(std::nullopt, {});
@@ -125,10 +141,12 @@ void ManagementApi::admit(Request& head, Admitted done) {
         Caller caller{user->name, user->tags, loopback};
         if (!allowed(route->access, caller)) {
           return done(Response::forbidden(caller.any_tag() ? "the user's tags do not allow this"
-                                                           : "Not management user"), {});
+                                                           : "Not management user"),
+                      {});
         }
         if (vhost) {
-          if (auto stranger = stranger_to_vhost(context_, *route, *vhost, caller)) return done(std::move(stranger), {});
+          if (auto stranger = stranger_to_vhost(context_, *route, *vhost, caller))
+            return done(std::move(stranger), {});
         }
         done(std::nullopt, std::move(caller));
       });

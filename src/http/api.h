@@ -16,7 +16,7 @@ struct Context {
   Management& broker;
   HistoryBook history;
   std::string node = "tarrymq@localhost";
-  ProcessOperations* process = nullptr;   // null: there is none around the broker
+  ProcessOperations* process = nullptr;  // null: there is none around the broker
 };
 
 /// The management API: the table of routes, and who may pass.

@@ -14,8 +14,8 @@ namespace tarry::http {
 
 class HttpConnection;
 
-/// What all connections of a server share. Held by each of them, so that a late answer finds something to be dropped
-/// by. Server's thread, but for post().
+/// What all connections of a server share. Held by each of them, so that a late answer finds
+/// something to be dropped by. Server's thread, but for post().
 struct Core {
   Core(const HttpSettings& s, Api& a) : settings(s), api(a) {}
 
@@ -28,7 +28,8 @@ struct Core {
 
   /// Any thread. After close() it drops `work`.
   void post(std::function<void()> work);
-  /// Any thread: the last holder of a connection let go of it. Destroyed on the server's thread, or here after close().
+  /// Any thread: the last holder of a connection let go of it. Destroyed on the server's thread, or
+  /// here after close().
   void dispose(HttpConnection* connection);
   /// No more posts; what was posted is dropped, so that nothing in the io_context holds this core.
   void close();

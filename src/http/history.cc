@@ -8,29 +8,33 @@ struct HistoryChange {
   int64_t at_ms;
   int64_t value;
 };
-using HistorySeries = std::vector<HistoryChange>;   // by time; empty: has been `last` all along
+using HistorySeries = std::vector<HistoryChange>;  // by time; empty: has been `last` all along
 
 struct HistoryThing {
   int64_t first_ms = 0;
   uint64_t seen_in_round = 0;
   Keep keep = Keep::minutes;
-  std::vector<int64_t> last;           // as of the last round, or of the first look
-  std::vector<HistorySeries> series;   // none while nothing has ever changed
+  std::vector<int64_t> last;          // as of the last round, or of the first look
+  std::vector<HistorySeries> series;  // none while nothing has ever changed
 };
 
 namespace {
 
 constexpr int64_t kFineMs = 605'000;
 constexpr int64_t kFineWhenManyMs = 120'000;
-constexpr size_t kManyChanges = 3'000'000;   // 48 MB: from there on every round is kept for two minutes only
-constexpr uint64_t kThinEvery = 12;          // rounds
-constexpr int64_t kRateBaseMs = 1'000;       // a rate is over this long at least
+constexpr size_t kManyChanges =
+    3'000'000;  // 48 MB: from there on every round is kept for two minutes only
+constexpr uint64_t kThinEvery = 12;     // rounds
+constexpr int64_t kRateBaseMs = 1'000;  // a rate is over this long at least
 
 int64_t kept_ms(Keep keep) {
   switch (keep) {
-    case Keep::minutes: return kFineMs;
-    case Keep::hour: return 3'660'000;
-    case Keep::day: return 86'400'000;
+    case Keep::minutes:
+      return kFineMs;
+    case Keep::hour:
+      return 3'660'000;
+    case Keep::day:
+      return 86'400'000;
   }
   return kFineMs;
 }
@@ -43,8 +47,9 @@ int64_t bucket_ms(int64_t age_ms, int64_t fine_ms) {
 
 int64_t value_at(const HistorySeries& series, int64_t last, int64_t at_ms) {
   if (series.empty()) return last;
-  auto after = std::upper_bound(series.begin(), series.end(), at_ms,
-                                [](int64_t at, const HistoryChange& change) { return at < change.at_ms; });
+  auto after =
+      std::upper_bound(series.begin(), series.end(), at_ms,
+                       [](int64_t at, const HistoryChange& change) { return at < change.at_ms; });
   return after == series.begin() ? series.front().value : std::prev(after)->value;
 }
 
@@ -59,7 +64,7 @@ HistoryThing& HistoryBook::find_or_add(const std::string& name, Values values, i
     slot = std::make_unique<HistoryThing>();
     slot->first_ms = at_ms;
     slot->last.assign(values.begin(), values.end());
-    slot->seen_in_round = round_number_ + 1;   // the next round may forget it
+    slot->seen_in_round = round_number_ + 1;  // the next round may forget it
   }
   return *slot;
 }
@@ -84,7 +89,7 @@ void HistoryBook::record(const std::string& name, Values values, Keep keep) {
       ++changes_;
     }
     if (series.back().at_ms == round_ms_) {
-      series.back().value = values[i];   // a round repeated
+      series.back().value = values[i];  // a round repeated
     } else {
       series.push_back({round_ms_, values[i]});
       ++changes_;
@@ -94,10 +99,12 @@ void HistoryBook::record(const std::string& name, Values values, Keep keep) {
 }
 
 void HistoryBook::end_round() {
-  if (rounds_.empty() || rounds_.back().label_ms != round_ms_) rounds_.push_back({round_ms_, began_ms_});
+  if (rounds_.empty() || rounds_.back().label_ms != round_ms_)
+    rounds_.push_back({round_ms_, began_ms_});
   rounds_.back().began_ms = began_ms_;
   if (rounds_.size() > 2) rounds_.pop_front();
-  std::erase_if(things_, [this](const auto& entry) { return entry.second->seen_in_round < round_number_; });
+  std::erase_if(things_,
+                [this](const auto& entry) { return entry.second->seen_in_round < round_number_; });
   if (round_number_ % kThinEvery == 0) thin();
 }
 
@@ -112,7 +119,8 @@ void HistoryBook::thin() {
         const bool has_next = i + 1 < series.size();
         if (has_next) {
           const HistoryChange& next = series[i + 1];
-          if (next.at_ms <= oldest) continue;   // of what is too old, the last one is where the rest begins
+          if (next.at_ms <= oldest)
+            continue;  // of what is too old, the last one is where the rest begins
           const int64_t bucket = bucket_ms(round_ms_ - series[i].at_ms, fine);
           if (kept > 0 && series[i].at_ms / bucket == next.at_ms / bucket) continue;
         }
@@ -148,7 +156,8 @@ double HistoryBook::View::rate(size_t i) const {
   const int64_t passed = now_ms_ - base_.began_ms;
   if (passed < kRateBaseMs) return 0;
   const HistorySeries* series = thing_->series.empty() ? nullptr : &thing_->series[i];
-  const int64_t then = series ? value_at(*series, thing_->last[i], base_.label_ms) : thing_->last[i];
+  const int64_t then =
+      series ? value_at(*series, thing_->last[i], base_.label_ms) : thing_->last[i];
   return static_cast<double>(now_values_[i] - then) * 1000 / static_cast<double>(passed);
 }
 
@@ -158,7 +167,8 @@ std::vector<HistoryBook::Sample> HistoryBook::View::samples(size_t i, HistoryRan
   static const HistorySeries kNone;
   const HistorySeries& series = thing_->series.empty() ? kNone : thing_->series[i];
   const int64_t newest = book_->rounds_.empty() ? now_ms_ : book_->rounds_.back().label_ms;
-  for (int64_t back = 0; back <= int64_t{range.age_s} * 1000; back += int64_t{range.incr_s} * 1000) {
+  for (int64_t back = 0; back <= int64_t{range.age_s} * 1000;
+       back += int64_t{range.incr_s} * 1000) {
     const int64_t at = newest - back;
     out.push_back({now_ms_ - at, value_at(series, thing_->last[i], at)});
   }

@@ -15,16 +15,22 @@ using Milliseconds = std::chrono::milliseconds;
 
 namespace {
 
-constexpr uint64_t kDrainedBodyMax = 64 << 10;  // of a refused request; more of it closes the connection
+constexpr uint64_t kDrainedBodyMax =
+    64 << 10;  // of a refused request; more of it closes the connection
 
 Method method_of(bhttp::verb verb) {
   switch (verb) {
     case bhttp::verb::get:
-    case bhttp::verb::head: return Method::get;
-    case bhttp::verb::put: return Method::put;
-    case bhttp::verb::post: return Method::post;
-    case bhttp::verb::delete_: return Method::del;
-    default: return Method::other;
+    case bhttp::verb::head:
+      return Method::get;
+    case bhttp::verb::put:
+      return Method::put;
+    case bhttp::verb::post:
+      return Method::post;
+    case bhttp::verb::delete_:
+      return Method::del;
+    default:
+      return Method::other;
   }
 }
 
@@ -58,22 +64,31 @@ struct HttpConnection::Reply final : Responder::Sink {
   explicit Reply(std::shared_ptr<HttpConnection> c) : connection(std::move(c)) {}
   void deliver(Response response) override {
     auto& core = *connection->core_;
-    core.post([to = std::move(connection), r = std::move(response)]() mutable { to->respond(std::move(r)); });
+    core.post([to = std::move(connection), r = std::move(response)]() mutable {
+      to->respond(std::move(r));
+    });
   }
-  void run_on_server(std::function<void()> work) override { connection->core_->post(std::move(work)); }
+  void run_on_server(std::function<void()> work) override {
+    connection->core_->post(std::move(work));
+  }
   std::shared_ptr<HttpConnection> connection;
 };
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<Core> core, const TlsContext* tls)
-    : core_(std::move(core)), stream_(std::move(socket), tls), buffer_(core_->settings.header_bytes_max + (64u << 10)) {
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<Core> core,
+                               const TlsContext* tls)
+    : core_(std::move(core)),
+      stream_(std::move(socket), tls),
+      buffer_(core_->settings.header_bytes_max + (64u << 10)) {
   error_code ignored;  // a peer that is gone already shows at the first read
   (void)stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 
-void HttpConnection::begin(asio::ip::tcp::socket socket, std::shared_ptr<Core> core, const TlsContext* tls) {
+void HttpConnection::begin(asio::ip::tcp::socket socket, std::shared_ptr<Core> core,
+                           const TlsContext* tls) {
   auto* made = new HttpConnection(std::move(socket), core, tls);
   core->connections.insert(made);
-  const std::shared_ptr<HttpConnection> connection(made, [core](HttpConnection* gone) { core->dispose(gone); });
+  const std::shared_ptr<HttpConnection> connection(
+      made, [core](HttpConnection* gone) { core->dispose(gone); });
   if (tls == nullptr) return connection->wait_for_request();
   connection->shake_hands();
 }
@@ -85,7 +100,8 @@ void HttpConnection::shake_hands() {
     error_code peer_error;
     const auto peer = self->stream_.socket().remote_endpoint(peer_error);
     // Clients that go away in the middle (a browser that asks its user first) are no news.
-    log_for("http")->debug("{}: TLS handshake failed: {}", peer_error ? "a client" : peer.address().to_string(), ec.message());
+    log_for("http")->debug("{}: TLS handshake failed: {}",
+                           peer_error ? "a client" : peer.address().to_string(), ec.message());
     self->abort();
   });
 }
@@ -110,11 +126,12 @@ void HttpConnection::wait_for_request() {
   if (core_->stopping) return abort();
   if (buffer_.size() > 0) return read_head();
   stream_.expires_after(Milliseconds(core_->settings.idle_timeout_ms));
-  stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code ec, size_t n) {
-    if (ec) return self->abort();
-    self->buffer_.commit(n);
-    self->read_head();
-  });
+  stream_.async_read_some(buffer_.prepare(4096),
+                          [self = shared_from_this()](error_code ec, size_t n) {
+                            if (ec) return self->abort();
+                            self->buffer_.commit(n);
+                            self->read_head();
+                          });
 }
 
 void HttpConnection::read_head() {
@@ -123,9 +140,9 @@ void HttpConnection::read_head() {
   parser_->header_limit(core_->settings.header_bytes_max);
   parser_->body_limit(core_->settings.body_bytes_max);
   stream_.expires_after(Milliseconds(core_->settings.header_timeout_ms));
-  bhttp::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](error_code ec, size_t) {
-    self->on_head(ec);
-  });
+  bhttp::async_read_header(
+      stream_, buffer_, *parser_,
+      [self = shared_from_this()](error_code ec, size_t) { self->on_head(ec); });
 }
 
 void HttpConnection::refuse_malformed(error_code ec) {
@@ -136,8 +153,9 @@ void HttpConnection::refuse_malformed(error_code ec) {
   }
   if (ec == bhttp::error::body_limit) {
     count_limit_hit(Limit::http_body);
-    return respond(Response::error(413, "body_too_large", "the request's body is larger than " +
-                                   std::to_string(core_->settings.body_bytes_max) + " bytes"));
+    return respond(Response::error(413, "body_too_large",
+                                   "the request's body is larger than " +
+                                       std::to_string(core_->settings.body_bytes_max) + " bytes"));
   }
   if (ec == beast::error::timeout) {
     return abort();  // the stream is closed already
@@ -163,7 +181,8 @@ void HttpConnection::on_head(error_code ec) {
   auto target = Target::parse(std::string_view(message.target()));
   if (!target) {
     keep_alive_ = false;
-    return respond(Response::bad_request("malformed path: it must begin with / and each % be followed by two hex digits"));
+    return respond(Response::bad_request(
+        "malformed path: it must begin with / and each % be followed by two hex digits"));
   }
   request_->segments = std::move(target->segments);
   request_->query = std::move(target->query);
@@ -181,15 +200,17 @@ void HttpConnection::on_head(error_code ec) {
     const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
     request_->peer_host = address.to_string();
     request_->peer_loopback =
-        mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback() : address.is_loopback();
+        mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback()
+               : address.is_loopback();
   }
   stream_.expires_never();
-  core_->api.admit(*request_, [self = shared_from_this()](std::optional<Response> refusal, Caller caller) {
-    auto& core = *self->core_;
-    core.post([self, refusal = std::move(refusal), caller = std::move(caller)]() mutable {
-      self->on_admitted(std::move(refusal), std::move(caller));
-    });
-  });
+  core_->api.admit(
+      *request_, [self = shared_from_this()](std::optional<Response> refusal, Caller caller) {
+        auto& core = *self->core_;
+        core.post([self, refusal = std::move(refusal), caller = std::move(caller)]() mutable {
+          self->on_admitted(std::move(refusal), std::move(caller));
+        });
+      });
 }
 
 void HttpConnection::on_admitted(std::optional<Response> refusal, Caller caller) {
@@ -198,7 +219,8 @@ void HttpConnection::on_admitted(std::optional<Response> refusal, Caller caller)
     if (parser_->is_done()) return respond(std::move(*refusal_));
     // Its body is read only if that is little; a client that waits for 100-continue sends none.
     const auto length = parser_->content_length();
-    const bool waits = beast::iequals(std::string_view(parser_->get()[bhttp::field::expect]), "100-continue");
+    const bool waits =
+        beast::iequals(std::string_view(parser_->get()[bhttp::field::expect]), "100-continue");
     if (waits || !length || *length > kDrainedBodyMax) {
       keep_alive_ = false;
       return respond(std::move(*refusal_));
@@ -211,7 +233,8 @@ void HttpConnection::on_admitted(std::optional<Response> refusal, Caller caller)
     keep_alive_ = false;
     return respond(Response::error(503, "busy", "too many large bodies are being read, try again"));
   }
-  if (beast::iequals(std::string_view(parser_->get()[bhttp::field::expect]), "100-continue")) return send_continue();
+  if (beast::iequals(std::string_view(parser_->get()[bhttp::field::expect]), "100-continue"))
+    return send_continue();
   read_body();
 }
 
@@ -220,15 +243,14 @@ bool HttpConnection::reserve_body() {
   const auto length = parser_->content_length();
   const uint64_t bytes = length ? *length : core_->settings.body_bytes_max;
   if (bytes <= kSmallBody) return true;
-  if (core_->body_bytes_reserved + bytes > std::max(kBodyBudget, core_->settings.body_bytes_max)) return false;
+  if (core_->body_bytes_reserved + bytes > std::max(kBodyBudget, core_->settings.body_bytes_max))
+    return false;
   reserved_ = bytes;
   core_->body_bytes_reserved += bytes;
   return true;
 }
 
-void HttpConnection::release_body() {
-  core_->body_bytes_reserved -= std::exchange(reserved_, 0);
-}
+void HttpConnection::release_body() { core_->body_bytes_reserved -= std::exchange(reserved_, 0); }
 
 void HttpConnection::send_continue() {
   continue_ = {};
@@ -244,10 +266,11 @@ void HttpConnection::send_continue() {
 void HttpConnection::read_body() {
   if (parser_->is_done()) return on_body({});
   stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
-  bhttp::async_read_some(stream_, buffer_, *parser_, [self = shared_from_this()](error_code ec, size_t) {
-    if (ec) return self->on_body(ec);
-    self->read_body();
-  });
+  bhttp::async_read_some(stream_, buffer_, *parser_,
+                         [self = shared_from_this()](error_code ec, size_t) {
+                           if (ec) return self->on_body(ec);
+                           self->read_body();
+                         });
 }
 
 void HttpConnection::on_body(error_code ec) {
@@ -286,22 +309,26 @@ void HttpConnection::on_written(error_code ec) {
 void HttpConnection::close_gently() {
   if (!stream_.has_tls()) return throw_away();
   stream_.expires_after(Milliseconds(1000));
-  stream_.async_shutdown([self = shared_from_this()](error_code) { self->throw_away(); });   // an answer is not owed to us
+  stream_.async_shutdown([self = shared_from_this()](error_code) {
+    self->throw_away();
+  });  // an answer is not owed to us
 }
 
 void HttpConnection::throw_away() {
-  // The peer may still be sending a body that nobody reads: closing at once would reset the connection and could take
-  // the answer with it. So: no more from us, and what comes is thrown away for a moment.
+  // The peer may still be sending a body that nobody reads: closing at once would reset the
+  // connection and could take the answer with it. So: no more from us, and what comes is thrown
+  // away for a moment.
   error_code ec;
   (void)stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ec);
   if (ec || core_->stopping) return abort();
   busy_ = false;
   buffer_.consume(buffer_.size());
   stream_.expires_after(Milliseconds(1000));
-  stream_.plain().async_read_some(buffer_.prepare(16384), [self = shared_from_this()](error_code read_error, size_t) {
-    if (read_error) return self->abort();
-    self->throw_away();
-  });
+  stream_.plain().async_read_some(buffer_.prepare(16384),
+                                  [self = shared_from_this()](error_code read_error, size_t) {
+                                    if (read_error) return self->abort();
+                                    self->throw_away();
+                                  });
 }
 
 }  // namespace tarry::http

@@ -16,13 +16,14 @@
 
 namespace tarry::http {
 
-/// One client: reads a request, admits it, reads its body, has it served, writes the answer, and again. One request at
-/// a time; what a pipelining client sends ahead waits in the buffer. Server's thread. Kept alive by its pending
-/// operation, or by the responder that owes the answer.
+/// One client: reads a request, admits it, reads its body, has it served, writes the answer, and
+/// again. One request at a time; what a pipelining client sends ahead waits in the buffer. Server's
+/// thread. Kept alive by its pending operation, or by the responder that owes the answer.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   /// `tls`: null without.
-  static void begin(boost::asio::ip::tcp::socket socket, std::shared_ptr<Core> core, const TlsContext* tls);
+  static void begin(boost::asio::ip::tcp::socket socket, std::shared_ptr<Core> core,
+                    const TlsContext* tls);
   ~HttpConnection();
 
   /// Closes now if nothing is being answered, else behind the answer.
@@ -30,7 +31,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void abort();
 
  private:
-  HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<Core> core, const TlsContext* tls);
+  HttpConnection(boost::asio::ip::tcp::socket socket, std::shared_ptr<Core> core,
+                 const TlsContext* tls);
   struct Reply;  // the Responder's sink
 
   void shake_hands();
@@ -61,7 +63,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   uint64_t reserved_ = 0;
   bool head_only_ = false;
   bool keep_alive_ = false;
-  bool busy_ = false;       // a request has begun
+  bool busy_ = false;  // a request has begun
 };
 
 }  // namespace tarry::http

@@ -10,15 +10,16 @@
 
 namespace tarry::http {
 
-/// A client's byte stream, with TLS or without: an AsyncStream to Beast. Its time limits are those of the socket below.
-/// Server's thread.
+/// A client's byte stream, with TLS or without: an AsyncStream to Beast. Its time limits are those
+/// of the socket below. Server's thread.
 class HttpStream {
  public:
   using Plain = boost::beast::tcp_stream;
   using executor_type = Plain::executor_type;
 
   /// `context`: null without TLS.
-  HttpStream(boost::asio::ip::tcp::socket socket, const TlsContext* context) : plain_(std::move(socket)) {
+  HttpStream(boost::asio::ip::tcp::socket socket, const TlsContext* context)
+      : plain_(std::move(socket)) {
     if (context != nullptr) tls_.emplace(plain_, new_session(*context));
   }
   HttpStream(const HttpStream&) = delete;

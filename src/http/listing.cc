@@ -11,11 +11,13 @@ namespace {
 
 constexpr uint64_t kPageSizeMax = 10'000;
 
-Result<uint64_t, std::string> positive(std::string_view what, const std::string& text, uint64_t max) {
+Result<uint64_t, std::string> positive(std::string_view what, const std::string& text,
+                                       uint64_t max) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > max) {
-    return "invalid " + std::string(what) + " '" + text + "': must be an integer from 1 to " + std::to_string(max);
+    return "invalid " + std::string(what) + " '" + text + "': must be an integer from 1 to " +
+           std::to_string(max);
   }
   return value;
 }
@@ -81,12 +83,14 @@ Result<std::vector<size_t>, std::string> filter(const ListQuery& query, const Li
     options.set_case_sensitive(false);
     options.set_log_errors(false);
     pattern = std::make_unique<re2::RE2>(query.name, options);
-    if (!pattern->ok()) return "invalid regular expression '" + query.name + "': " + pattern->error();
+    if (!pattern->ok())
+      return "invalid regular expression '" + query.name + "': " + pattern->error();
   }
   for (size_t i = 0; i < listing.count; ++i) {
     const std::string_view name = listing.name(i);
-    const bool fits = pattern ? re2::RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *pattern)
-                              : contains_ignoring_case(name, query.name);
+    const bool fits =
+        pattern ? re2::RE2::PartialMatch(re2::StringPiece(name.data(), name.size()), *pattern)
+                : contains_ignoring_case(name, query.name);
     if (fits) kept.push_back(i);
   }
   return kept;
@@ -122,7 +126,8 @@ bool Fields::wants(std::string_view top_level, std::string_view key) const {
   return std::any_of(paths_.begin(), paths_.end(), [&](std::string_view path) {
     const size_t dot = path.find('.');
     if (path.substr(0, dot) != top_level) return false;
-    return dot == std::string_view::npos || path.substr(dot + 1, path.find('.', dot + 1) - dot - 1) == key;
+    return dot == std::string_view::npos ||
+           path.substr(dot + 1, path.find('.', dot + 1) - dot - 1) == key;
   });
 }
 
@@ -141,14 +146,16 @@ Result<ListQuery, std::string> ListQuery::parse(const Request& request) {
     if (!value) return value.error();
     query.page = *value;
   }
-  if (const std::string* size = request.query_value("page_size"); size != nullptr && !size->empty()) {
+  if (const std::string* size = request.query_value("page_size");
+      size != nullptr && !size->empty()) {
     auto value = positive("page_size", *size, kPageSizeMax);
     if (!value) return value.error();
     query.page_size = *value;
   }
   if (const std::string* name = request.query_value("name")) query.name = *name;
   if (const std::string* sort = request.query_value("sort")) query.sort = *sort;
-  if (const std::string* columns = request.query_value("columns")) query.columns = split_commas(*columns);
+  if (const std::string* columns = request.query_value("columns"))
+    query.columns = split_commas(*columns);
   query.use_regex = request.query_flag("use_regex");
   query.sort_reverse = request.query_flag("sort_reverse");
   return query;
@@ -163,31 +170,40 @@ Response list_response(const Request& request, const Listing& listing) {
 
   const size_t filtered = rows->size();
   size_t begin = 0, end = filtered;
-  const uint64_t pages = std::max<uint64_t>(1, (filtered + query->page_size - 1) / query->page_size);
+  const uint64_t pages =
+      std::max<uint64_t>(1, (filtered + query->page_size - 1) / query->page_size);
   if (query->page) {
     if (*query->page > pages) {
-      return Response::error(400, "page_out_of_range", "page out of range: page " + std::to_string(*query->page) +
-                             " of " + std::to_string(pages));
+      return Response::error(400, "page_out_of_range",
+                             "page out of range: page " + std::to_string(*query->page) + " of " +
+                                 std::to_string(pages));
     }
     begin = static_cast<size_t>((*query->page - 1) * query->page_size);
     end = std::min<size_t>(filtered, begin + static_cast<size_t>(query->page_size));
   }
   const Fields fields(query->columns);
   Json items = Json::array();
-  for (size_t i = begin; i < end; ++i) items.push_back(fields.cut(listing.render((*rows)[i], fields)));
+  for (size_t i = begin; i < end; ++i)
+    items.push_back(fields.cut(listing.render((*rows)[i], fields)));
   if (!query->page) return Response::json(items);
-  return Response::json(Json{{"item_count", end - begin}, {"filtered_count", filtered}, {"total_count", listing.count},
-                             {"page", *query->page}, {"page_count", pages}, {"page_size", query->page_size},
+  return Response::json(Json{{"item_count", end - begin},
+                             {"filtered_count", filtered},
+                             {"total_count", listing.count},
+                             {"page", *query->page},
+                             {"page_count", pages},
+                             {"page_size", query->page_size},
                              {"items", std::move(items)}});
 }
 
-Response list_response(const Request& request, const std::vector<Json>& objects, const char* name_key) {
+Response list_response(const Request& request, const std::vector<Json>& objects,
+                       const char* name_key) {
   static const std::string kNone;
   Listing listing;
   listing.count = objects.size();
   listing.name = [&](size_t i) -> std::string_view {
     const auto found = objects[i].find(name_key);
-    return found != objects[i].end() && found->is_string() ? found->get_ref<const std::string&>() : kNone;
+    return found != objects[i].end() && found->is_string() ? found->get_ref<const std::string&>()
+                                                           : kNone;
   };
   listing.render = [&](size_t i, const Fields&) { return objects[i]; };
   return list_response(request, listing);

@@ -12,8 +12,9 @@
 
 namespace tarry::http {
 
-/// Which fields of an object are worth making: all, or those that `columns` and `sort` name (dotted paths, http-api
-/// H-09, H-10). A renderer asks for its top-level fields, so that sorting 10,000 queues by one number costs one number each.
+/// Which fields of an object are worth making: all, or those that `columns` and `sort` name (dotted
+/// paths, http-api H-09, H-10). A renderer asks for its top-level fields, so that sorting 10,000
+/// queues by one number costs one number each.
 class Fields {
  public:
   Fields() = default;  // all
@@ -54,11 +55,11 @@ class ObjectWriter {
 
 /// The query of a list: filter, sort, columns, page (http-api H-06 to H-10).
 struct ListQuery {
-  std::optional<uint64_t> page;    // from 1; none: everything, as a bare array
-  uint64_t page_size = 100;        // 1..10000
-  std::string name;                // part of the name, or a regular expression; both whatever the case
+  std::optional<uint64_t> page;  // from 1; none: everything, as a bare array
+  uint64_t page_size = 100;      // 1..10000
+  std::string name;  // part of the name, or a regular expression; both whatever the case
   bool use_regex = false;
-  std::string sort;                // dotted path
+  std::string sort;  // dotted path
   bool sort_reverse = false;
   std::vector<std::string> columns;
 
@@ -74,10 +75,12 @@ struct Listing {
 };
 
 /// The whole answer: filters by name, sorts, cuts the page, renders what is on it.
-/// For example 250 things, page=3: {"items": 50, "item_count": 50, "page_count": 3, "filtered_count": 250, ...}.
+/// For example 250 things, page=3: {"items": 50, "item_count": 50, "page_count": 3,
+/// "filtered_count": 250, ...}.
 Response list_response(const Request& request, const Listing& listing);
 /// The same over objects that are there already. `name_key`: what the name filter looks at.
-Response list_response(const Request& request, const std::vector<Json>& objects, const char* name_key = "name");
+Response list_response(const Request& request, const std::vector<Json>& objects,
+                       const char* name_key = "name");
 /// One object, with `columns` applied.
 Response object_response(const Request& request, const std::function<Json(const Fields&)>& render);
 

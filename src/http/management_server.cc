@@ -10,7 +10,8 @@ namespace {
 /// Nothing but figures, to anyone.
 class MetricsApi final : public http::Api {
  public:
-  explicit MetricsApi(Management& broker) : context_{broker, {}, broker.overview({}).node, nullptr} {
+  explicit MetricsApi(Management& broker)
+      : context_{broker, {}, broker.overview({}).node, nullptr} {
     http::add_metrics_routes(router_, context_, http::Access::anyone);
   }
   void admit(http::Request& head, Admitted done) override {
@@ -20,7 +21,8 @@ class MetricsApi final : public http::Api {
     done(http::Response::error(405, "method_not_allowed", "allowed: " + match.allow), {});
   }
   void serve(std::shared_ptr<http::Request> request, http::Responder responder) override {
-    router_.match(request->method, request->segments).route->handler(std::move(request), std::move(responder));
+    router_.match(request->method, request->segments)
+        .route->handler(std::move(request), std::move(responder));
   }
 
  private:
@@ -32,18 +34,19 @@ class MetricsApi final : public http::Api {
 
 struct ManagementServer::Impl {
   std::unique_ptr<http::Api> api;
-  std::unique_ptr<http::Transport> transport;   // calls the api: ends before it
+  std::unique_ptr<http::Transport> transport;  // calls the api: ends before it
 };
 
 ManagementServer::ManagementServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ManagementServer::~ManagementServer() { stop(); }
 
-Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start(HttpSettings settings, Broker& broker) {
+Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start(
+    HttpSettings settings, Broker& broker) {
   return start(std::move(settings), broker.management());
 }
 
-Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start(HttpSettings settings,
-                                                                              Management& management) {
+Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start(
+    HttpSettings settings, Management& management) {
   auto api = std::make_unique<http::ManagementApi>(management, settings.process);
   auto transport = http::Transport::start(settings, *api);
   if (!transport) return transport.error();
@@ -52,8 +55,8 @@ Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start(H
   return std::unique_ptr<ManagementServer>(new ManagementServer(std::move(impl)));
 }
 
-Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start_metrics(HttpSettings settings,
-                                                                                      Management& management) {
+Result<std::unique_ptr<ManagementServer>, std::string> ManagementServer::start_metrics(
+    HttpSettings settings, Management& management) {
   auto api = std::make_unique<MetricsApi>(management);
   auto transport = http::Transport::start(settings, *api);
   if (!transport) return transport.error();

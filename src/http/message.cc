@@ -21,8 +21,10 @@ bool Request::query_flag(std::string_view name) const {
 }
 
 Response Response::json(const Json& value, int status) {
-  // Names and headers come from clients: what is no UTF-8 shows as U+FFFD, it must not break the document.
-  return {status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace), {}};
+  // Names and headers come from clients: what is no UTF-8 shows as U+FFFD, it must not break the
+  // document.
+  return {
+      status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace), {}};
 }
 
 Response Response::error(int status, std::string_view error, std::string_view reason) {

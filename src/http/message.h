@@ -31,15 +31,16 @@ struct Caller {
   bool any_tag() const { return monitoring() || policymaker() || has_tag("management"); }
 };
 
-/// A request, taken apart. Made by the server, filled further by the router; owned by whoever answers.
+/// A request, taken apart. Made by the server, filled further by the router; owned by whoever
+/// answers.
 struct Request {
   Method method = Method::get;
   std::string method_text;
-  std::vector<std::string> segments;                          // decoded path
-  QueryPairs query;                                           // decoded
-  std::vector<std::string> captures;                          // values of the pattern's {}, in order
+  std::vector<std::string> segments;  // decoded path
+  QueryPairs query;                   // decoded
+  std::vector<std::string> captures;  // values of the pattern's {}, in order
   std::string host, origin, fetch_site, authorization, content_type, close_reason,
-      scope_vhost;                                            // header fields: ..., X-Reason, X-Vhost
+      scope_vhost;  // header fields: ..., X-Reason, X-Vhost
   std::string peer_host;
   bool peer_loopback = false;
   Caller caller;
@@ -66,22 +67,27 @@ struct Response {
   static Response error(int status, std::string_view error, std::string_view reason);
   static Response bad_request(std::string_view reason) { return error(400, "bad_request", reason); }
   static Response not_found() { return error(404, "Object Not Found", "Not Found"); }
-  static Response forbidden(std::string_view reason) { return error(403, "not_authorised", reason); }
+  static Response forbidden(std::string_view reason) {
+    return error(403, "not_authorised", reason);
+  }
 };
 
-/// Where an answer goes. May be called from any thread, once; a copy that is dropped is nothing, the last one dropped
-/// without an answer is a 500. An answer to a connection that is gone goes nowhere.
+/// Where an answer goes. May be called from any thread, once; a copy that is dropped is nothing,
+/// the last one dropped without an answer is a 500. An answer to a connection that is gone goes
+/// nowhere.
 class Responder {
  public:
   struct Sink {
     virtual ~Sink() = default;
-    virtual void deliver(Response response) = 0;                   // any thread
-    virtual void run_on_server(std::function<void()> work) = 0;    // any thread
+    virtual void deliver(Response response) = 0;                 // any thread
+    virtual void run_on_server(std::function<void()> work) = 0;  // any thread
   };
-  explicit Responder(std::shared_ptr<Sink> sink) : state_(std::make_shared<State>(std::move(sink))) {}
+  explicit Responder(std::shared_ptr<Sink> sink)
+      : state_(std::make_shared<State>(std::move(sink))) {}
 
   void send(Response response) const { state_->send(std::move(response)); }
-  /// Runs `make` on the server's thread and sends what it returns: for answers that are costly to write.
+  /// Runs `make` on the server's thread and sends what it returns: for answers that are costly to
+  /// write.
   void send_later(std::function<Response()> make) const;
 
  private:
@@ -103,8 +109,8 @@ class Responder {
 class Api {
  public:
   virtual ~Api() = default;
-  /// After the header, before the body: finds the route and logs in. `done` (any thread, once) with an answer that
-  /// refuses, or with the caller.
+  /// After the header, before the body: finds the route and logs in. `done` (any thread, once) with
+  /// an answer that refuses, or with the caller.
   using Admitted = std::function<void(std::optional<Response> refusal, Caller caller)>;
   virtual void admit(Request& head, Admitted done) = 0;
   /// A whole request of an admitted caller.

@@ -6,8 +6,8 @@
 
 namespace tarry::http {
 
-prometheus::ClientMetric& MetricsText::add(const std::string& name, const char* help, prometheus::MetricType type,
-                                           Labels labels) {
+prometheus::ClientMetric& MetricsText::add(const std::string& name, const char* help,
+                                           prometheus::MetricType type, Labels labels) {
   const auto [place, is_new] = places_.try_emplace(name, families_.size());
   if (is_new) {
     prometheus::MetricFamily family;
@@ -29,8 +29,9 @@ void MetricsText::gauge(const std::string& name, const char* help, double value,
   add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
 }
 
-void MetricsText::histogram(const std::string& name, const char* help, const std::vector<double>& bounds,
-                            const std::vector<uint64_t>& counts, double sum, Labels labels) {
+void MetricsText::histogram(const std::string& name, const char* help,
+                            const std::vector<double>& bounds, const std::vector<uint64_t>& counts,
+                            double sum, Labels labels) {
   auto& histogram = add(name, help, prometheus::MetricType::Histogram, labels).histogram;
   uint64_t so_far = 0;
   for (size_t i = 0; i < counts.size(); ++i) {

@@ -22,8 +22,8 @@ uint64_t resident_bytes() {
 uint64_t open_descriptors() {
   std::error_code ec;
   uint64_t n = 0;
-  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", ec); !ec && it != std::filesystem::directory_iterator();
-       it.increment(ec)) {
+  for (auto it = std::filesystem::directory_iterator("/proc/self/fd", ec);
+       !ec && it != std::filesystem::directory_iterator(); it.increment(ec)) {
     ++n;
   }
   return n;
@@ -40,10 +40,12 @@ NodeFigures node_figures(Context& context) {
   NodeFigures out;
   out.memory_bytes = resident_bytes();
   out.machine_memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes();
-  out.memory_limit = info.facts.memory_limit_bytes != 0 ? info.facts.memory_limit_bytes : out.machine_memory;
+  out.memory_limit =
+      info.facts.memory_limit_bytes != 0 ? info.facts.memory_limit_bytes : out.machine_memory;
   out.descriptors = open_descriptors();
   rlimit descriptors{};
-  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0) out.descriptors_max = static_cast<uint64_t>(descriptors.rlim_cur);
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0)
+    out.descriptors_max = static_cast<uint64_t>(descriptors.rlim_cur);
   struct statvfs disk {};
   if (!info.facts.data_dir.empty() && statvfs(info.facts.data_dir.c_str(), &disk) == 0) {
     out.disk_free = static_cast<uint64_t>(disk.f_bavail) * disk.f_frsize;
@@ -60,8 +62,9 @@ NodeFigures node_figures(Context& context) {
 
 std::array<int64_t, kNodeValues> node_values(Context& context) {
   const NodeFigures f = node_figures(context);
-  return {static_cast<int64_t>(f.memory_bytes), static_cast<int64_t>(f.descriptors), static_cast<int64_t>(f.connections),
-          static_cast<int64_t>(f.disk_free), static_cast<int64_t>(f.cpu_user_ms + f.cpu_system_ms)};
+  return {static_cast<int64_t>(f.memory_bytes), static_cast<int64_t>(f.descriptors),
+          static_cast<int64_t>(f.connections), static_cast<int64_t>(f.disk_free),
+          static_cast<int64_t>(f.cpu_user_ms + f.cpu_system_ms)};
 }
 
 }  // namespace tarry::http

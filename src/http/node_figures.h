@@ -11,7 +11,7 @@ namespace tarry::http {
 struct NodeFigures {
   uint64_t memory_bytes = 0, memory_limit = 0, machine_memory = 0;
   uint64_t descriptors = 0, descriptors_max = 0;
-  uint64_t disk_free = 0, disk_total = 0;      // of the data directory's disk; 0: not known
+  uint64_t disk_free = 0, disk_total = 0;  // of the data directory's disk; 0: not known
   uint64_t cpu_user_ms = 0, cpu_system_ms = 0;
   uint64_t connections = 0;
 };

@@ -23,9 +23,12 @@ Json query_parameter(const std::string& name, const char* type) {
 void add_query(Json& parameters, std::string_view names) {
   for (const std::string& name : words_of(names)) {
     if (name == "list") {
-      for (const char* number : {"page", "page_size"}) parameters.push_back(query_parameter(number, "integer"));
-      for (const char* text : {"name", "sort", "columns"}) parameters.push_back(query_parameter(text, "string"));
-      for (const char* flag : {"use_regex", "sort_reverse"}) parameters.push_back(query_parameter(flag, "boolean"));
+      for (const char* number : {"page", "page_size"})
+        parameters.push_back(query_parameter(number, "integer"));
+      for (const char* text : {"name", "sort", "columns"})
+        parameters.push_back(query_parameter(text, "string"));
+      for (const char* flag : {"use_regex", "sort_reverse"})
+        parameters.push_back(query_parameter(flag, "boolean"));
     } else if (name == "stats") {
       for (const char* kind : {"lengths", "msg_rates", "data_rates", "node_stats"}) {
         for (const char* suffix : {"_age", "_incr"}) {
@@ -39,16 +42,18 @@ void add_query(Json& parameters, std::string_view names) {
 }
 
 void add_path_parameters(Json& parameters, std::string_view path) {
-  for (size_t open = path.find('{'); open != std::string_view::npos; open = path.find('{', open + 1)) {
+  for (size_t open = path.find('{'); open != std::string_view::npos;
+       open = path.find('{', open + 1)) {
     const std::string name(path.substr(open + 1, path.find('}', open) - open - 1));
-    parameters.push_back(Json{{"name", name}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
+    parameters.push_back(
+        Json{{"name", name}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
   }
 }
 
 Json response_of(const std::string& status) {
   static const std::map<std::string, const char*> kTexts = {
-      {"200", "The answer"}, {"201", "Made"}, {"202", "Begun"}, {"204", "Done"}, {"412", "Protected"},
-      {"503", "The check failed"}};
+      {"200", "The answer"}, {"201", "Made"},      {"202", "Begun"},
+      {"204", "Done"},       {"412", "Protected"}, {"503", "The check failed"}};
   const auto text = kTexts.find(status);
   Json out{{"description", text == kTexts.end() ? status : text->second}};
   if (status == "200" || status == "202" || status == "503") {
@@ -62,9 +67,12 @@ Json operation_json(const ApiOperation& operation) {
   add_path_parameters(parameters, operation.path);
   add_query(parameters, operation.query);
   Json responses = Json::object();
-  for (const std::string& status : words_of(operation.answers)) responses[status] = response_of(status);
+  for (const std::string& status : words_of(operation.answers))
+    responses[status] = response_of(status);
   responses["default"] = {{"$ref", "#/components/responses/Error"}};
-  Json out{{"tags", {operation.tag}}, {"summary", operation.summary}, {"responses", std::move(responses)}};
+  Json out{{"tags", {operation.tag}},
+           {"summary", operation.summary},
+           {"responses", std::move(responses)}};
   if (!parameters.empty()) out["parameters"] = std::move(parameters);
   if (operation.body[0] != 0) {
     out["requestBody"] = {{"description", operation.body},
@@ -100,23 +108,32 @@ Json openapi_document(std::string_view version, const Router& router) {
     if (!there.contains(operation_key(operation.method, operation.path))) continue;
     paths[operation.path][lower_name(operation.method)] = operation_json(operation);
   }
-  const Json error{{"type", "object"}, {"properties", {{"error", {{"type", "string"}}}, {"reason", {{"type", "string"}}}}}};
+  const Json error{
+      {"type", "object"},
+      {"properties", {{"error", {{"type", "string"}}}, {"reason", {{"type", "string"}}}}}};
   return Json{
       {"openapi", "3.1.0"},
-      {"info", {{"title", "TarryMQ HTTP API"}, {"version", version},
-                {"description", "RabbitMQ's management API on one node, and retries beside it. Names in a path are "
-                                "percent-encoded: the vhost / is %2F."}}},
+      {"info",
+       {{"title", "TarryMQ HTTP API"},
+        {"version", version},
+        {"description",
+         "RabbitMQ's management API on one node, and retries beside it. Names in a path are "
+         "percent-encoded: the vhost / is %2F."}}},
       {"paths", std::move(paths)},
       {"security", Json::array({{{"basic", Json::array()}}})},
-      {"components", {{"securitySchemes", {{"basic", {{"type", "http"}, {"scheme", "basic"}}}}},
-                      {"responses", {{"Error", {{"description", "What was wrong"},
-                                                {"content", {{"application/json", {{"schema", error}}}}}}}}}}}};
+      {"components",
+       {{"securitySchemes", {{"basic", {{"type", "http"}, {"scheme", "basic"}}}}},
+        {"responses",
+         {{"Error",
+           {{"description", "What was wrong"},
+            {"content", {{"application/json", {{"schema", error}}}}}}}}}}}};
 }
 
 void add_openapi_routes(Router& router, Context& context) {
-  router.add_direct(Method::get, "/api/openapi.json", Access::anyone, [&router, &context](const Request&) {
-    return Response::json(openapi_document(context.broker.overview({}).version, router));
-  });
+  router.add_direct(
+      Method::get, "/api/openapi.json", Access::anyone, [&router, &context](const Request&) {
+        return Response::json(openapi_document(context.broker.overview({}).version, router));
+      });
 }
 
 }  // namespace tarry::http

@@ -29,7 +29,8 @@ bool fits(const Route& route, const std::vector<std::string>& segments) {
 std::optional<size_t> vhost_capture_of(std::string_view pattern) {
   const size_t at = pattern.find("{vhost}");
   if (at == std::string_view::npos) return std::nullopt;
-  return static_cast<size_t>(std::count(pattern.begin(), pattern.begin() + static_cast<std::ptrdiff_t>(at), '{'));
+  return static_cast<size_t>(
+      std::count(pattern.begin(), pattern.begin() + static_cast<std::ptrdiff_t>(at), '{'));
 }
 
 /// Literal patterns shadow those with braces: "/api/queues/detailed" is no vhost of that name.
@@ -43,24 +44,31 @@ size_t literal_count(const Route& route) {
 
 std::string_view method_name(Method method) {
   switch (method) {
-    case Method::get: return "GET";
-    case Method::put: return "PUT";
-    case Method::post: return "POST";
-    case Method::del: return "DELETE";
-    case Method::other: break;
+    case Method::get:
+      return "GET";
+    case Method::put:
+      return "PUT";
+    case Method::post:
+      return "POST";
+    case Method::del:
+      return "DELETE";
+    case Method::other:
+      break;
   }
   return "";
 }
 
 void Router::add(Method method, std::string_view pattern, Access access, Handler handler) {
-  routes_.push_back({method, split_pattern(pattern), access, std::move(handler), std::string(pattern),
-                     vhost_capture_of(pattern)});
+  routes_.push_back({method, split_pattern(pattern), access, std::move(handler),
+                     std::string(pattern), vhost_capture_of(pattern)});
 }
 
-void Router::add_direct(Method method, std::string_view pattern, Access access, DirectHandler handler) {
-  add(method, pattern, access, [handler = std::move(handler)](std::shared_ptr<Request> request, Responder responder) {
-    responder.send(handler(*request));
-  });
+void Router::add_direct(Method method, std::string_view pattern, Access access,
+                        DirectHandler handler) {
+  add(method, pattern, access,
+      [handler = std::move(handler)](std::shared_ptr<Request> request, Responder responder) {
+        responder.send(handler(*request));
+      });
 }
 
 Router::Match Router::match(Method method, const std::vector<std::string>& segments) const {

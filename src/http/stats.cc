@@ -26,7 +26,8 @@ constexpr uint64_t kSamplesMax = 3'000;
 
 Result<HistoryRange, std::string> parse_range(const Request& request, const std::string& kind) {
   HistoryRange range;
-  for (const auto& [suffix, field] : {std::pair{"_age", &HistoryRange::age_s}, std::pair{"_incr", &HistoryRange::incr_s}}) {
+  for (const auto& [suffix, field] :
+       {std::pair{"_age", &HistoryRange::age_s}, std::pair{"_incr", &HistoryRange::incr_s}}) {
     const std::string name = kind + suffix;
     const std::string* text = request.query_value(name);
     if (text == nullptr || text->empty()) continue;
@@ -37,7 +38,8 @@ Result<HistoryRange, std::string> parse_range(const Request& request, const std:
     }
     range.*field = value;
   }
-  if ((range.age_s > 0) != (range.incr_s > 0)) return kind + "_age and " + kind + "_incr go together";
+  if ((range.age_s > 0) != (range.incr_s > 0))
+    return kind + "_age and " + kind + "_incr go together";
   if (range.wanted() && range.age_s / range.incr_s > kSamplesMax) {
     return kind + "_age / " + kind + "_incr: at most " + std::to_string(kSamplesMax) + " samples";
   }
@@ -94,9 +96,13 @@ std::array<int64_t, kConnectionValues> connection_values(const ConnectionFigures
 }
 
 std::array<int64_t, kChannelValues> channel_values(const ChannelFigures& channel) {
-  const auto read = [](const std::atomic<uint64_t>& figure) { return as_value(figure.load(std::memory_order_relaxed)); };
-  return {read(channel.published), read(channel.confirmed), read(channel.returned), read(channel.delivered),
-          read(channel.got), read(channel.delivered) + read(channel.got), read(channel.settled)};
+  const auto read = [](const std::atomic<uint64_t>& figure) {
+    return as_value(figure.load(std::memory_order_relaxed));
+  };
+  return {read(channel.published), read(channel.confirmed),
+          read(channel.returned),  read(channel.delivered),
+          read(channel.got),       read(channel.delivered) + read(channel.got),
+          read(channel.settled)};
 }
 
 std::array<int64_t, kExchangeValues> exchange_values(const ExchangeInfo& exchange) {
@@ -106,7 +112,9 @@ std::array<int64_t, kExchangeValues> exchange_values(const ExchangeInfo& exchang
 std::string queue_thing(uint64_t id) { return "q" + std::to_string(id); }
 std::string vhost_thing(std::string_view vhost) { return "v" + std::string(vhost); }
 std::string tenant_thing(std::string_view user) { return "t" + std::string(user); }
-std::string connection_thing(const ConnectionFigures& c) { return "c" + std::to_string(c.info.id.value); }
+std::string connection_thing(const ConnectionFigures& c) {
+  return "c" + std::to_string(c.info.id.value);
+}
 std::string channel_thing(const ConnectionFigures& c, uint16_t number) {
   return "h" + std::to_string(c.info.id.value) + "." + std::to_string(number);
 }
@@ -116,9 +124,10 @@ std::string exchange_thing(std::string_view vhost, std::string_view name) {
 
 Result<StatsRange, std::string> StatsRange::parse(const Request& request) {
   StatsRange out;
-  for (const auto& [kind, field] : {std::pair{"lengths", &StatsRange::lengths}, std::pair{"msg_rates", &StatsRange::msg_rates},
-                                    std::pair{"data_rates", &StatsRange::data_rates},
-                                    std::pair{"node_stats", &StatsRange::node_stats}}) {
+  for (const auto& [kind, field] :
+       {std::pair{"lengths", &StatsRange::lengths}, std::pair{"msg_rates", &StatsRange::msg_rates},
+        std::pair{"data_rates", &StatsRange::data_rates},
+        std::pair{"node_stats", &StatsRange::node_stats}}) {
     auto range = parse_range(request, kind);
     if (!range) return range.error();
     out.*field = *range;
@@ -139,18 +148,29 @@ Json details_json(const HistoryBook::View& view, size_t value, HistoryRange rang
   }
   const double passed_s = static_cast<double>(found.back().age_ms - found.front().age_ms) / 1000;
   out["avg"] = sum / static_cast<double>(found.size());
-  out["avg_rate"] = passed_s > 0 ? static_cast<double>(found.front().value - found.back().value) / passed_s : 0.0;
+  out["avg_rate"] =
+      passed_s > 0 ? static_cast<double>(found.front().value - found.back().value) / passed_s : 0.0;
   out["samples"] = std::move(samples);
   return out;
 }
 
-Json message_stats_json(const QueueValues& values, const HistoryBook::View& view, HistoryRange range,
-                        const Fields& fields) {
+Json message_stats_json(const QueueValues& values, const HistoryBook::View& view,
+                        HistoryRange range, const Fields& fields) {
   static constexpr std::pair<const char*, QueueValue> kNames[] = {
-      {"publish", kPublish}, {"confirm", kConfirm}, {"deliver", kDeliver}, {"deliver_no_ack", kDeliverNoAck},
-      {"get", kGet}, {"get_no_ack", kGetNoAck}, {"deliver_get", kDeliverGet}, {"ack", kAck},
-      {"redeliver", kRedeliver}, {"reject", kReject}, {"retry_scheduled", kRetryScheduled},
-      {"retry_redelivered", kRetryRedelivered}, {"dead_lettered", kDeadLettered}, {"dropped", kDropped}};
+      {"publish", kPublish},
+      {"confirm", kConfirm},
+      {"deliver", kDeliver},
+      {"deliver_no_ack", kDeliverNoAck},
+      {"get", kGet},
+      {"get_no_ack", kGetNoAck},
+      {"deliver_get", kDeliverGet},
+      {"ack", kAck},
+      {"redeliver", kRedeliver},
+      {"reject", kReject},
+      {"retry_scheduled", kRetryScheduled},
+      {"retry_redelivered", kRetryRedelivered},
+      {"dead_lettered", kDeadLettered},
+      {"dropped", kDropped}};
   Json out = Json::object();
   for (const auto& [name, value] : kNames) {
     const std::string details = std::string(name) + "_details";
@@ -172,12 +192,14 @@ void sample_everything(Context& context, SteadyTime now) {
     book.record(queue_thing(id), queue_values(numbers), Keep::hour);
   });
   for (const ExchangeInfo& exchange : context.broker.exchanges({})) {
-    book.record(exchange_thing(exchange.vhost, exchange.name), exchange_values(exchange), Keep::hour);
+    book.record(exchange_thing(exchange.vhost, exchange.name), exchange_values(exchange),
+                Keep::hour);
   }
   for (const auto& connection : context.broker.connections({})) {
     book.record(connection_thing(*connection), connection_values(*connection), Keep::minutes);
     for (const auto& channel : connection->channels()) {
-      book.record(channel_thing(*connection, channel->number), channel_values(*channel), Keep::minutes);
+      book.record(channel_thing(*connection, channel->number), channel_values(*channel),
+                  Keep::minutes);
     }
   }
   book.end_round();

@@ -18,7 +18,8 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
-constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after a failed accept (out of descriptors)
+constexpr auto kAcceptPause =
+    std::chrono::milliseconds(100);  // after a failed accept (out of descriptors)
 constexpr auto kStopPatience = std::chrono::seconds(2);
 }  // namespace
 
@@ -48,17 +49,19 @@ void Core::close() {
 
 struct Transport::Impl {
   struct Listener {
-    Listener(asio::io_context& io, const TlsContext* context) : acceptor(io), pause(io), tls(context) {}
+    Listener(asio::io_context& io, const TlsContext* context)
+        : acceptor(io), pause(io), tls(context) {}
     tcp::acceptor acceptor;
     asio::steady_timer pause;
-    const TlsContext* tls;   // null: none
+    const TlsContext* tls;  // null: none
   };
 
   Impl(const HttpSettings& settings, Api& api)
       : core(std::make_shared<Core>(settings, api)), patience(core->io), tick(core->io) {}
 
   /// `port`: 0 for any free one, which it becomes.
-  Result<void, std::string> listen(const std::string& address, uint16_t& port, const TlsContext* tls);
+  Result<void, std::string> listen(const std::string& address, uint16_t& port,
+                                   const TlsContext* tls);
   void accept(Listener& listener);
   void stop_on_thread();
   void run_and_wait(std::chrono::milliseconds interval, const std::function<void()>& work);
@@ -73,9 +76,11 @@ struct Transport::Impl {
   std::thread thread;
 };
 
-Result<void, std::string> Transport::Impl::listen(const std::string& address, uint16_t& wanted, const TlsContext* tls) {
+Result<void, std::string> Transport::Impl::listen(const std::string& address, uint16_t& wanted,
+                                                  const TlsContext* tls) {
   const auto failed = [&](const char* what, const error_code& ec) {
-    return "HTTP: cannot " + std::string(what) + " " + address + " port " + std::to_string(wanted) + ": " + ec.message();
+    return "HTTP: cannot " + std::string(what) + " " + address + " port " + std::to_string(wanted) +
+           ": " + ec.message();
   };
   error_code ec;
   const auto ip = asio::ip::make_address(address, ec);
@@ -110,13 +115,15 @@ void Transport::Impl::accept(Listener& listener) {
       HttpConnection::begin(std::move(socket), core, listener.tls);
     } else {
       count_limit_hit(Limit::http_connections);
-      log_for("http")->warn("closed a new connection: there are {} already", core->connections.size());
+      log_for("http")->warn("closed a new connection: there are {} already",
+                            core->connections.size());
     }
     accept(listener);
   });
 }
 
-void Transport::Impl::run_and_wait(std::chrono::milliseconds interval, const std::function<void()>& work) {
+void Transport::Impl::run_and_wait(std::chrono::milliseconds interval,
+                                   const std::function<void()>& work) {
   const auto began = std::chrono::steady_clock::now();
   work();
   const auto took = std::chrono::steady_clock::now() - began;
@@ -153,7 +160,8 @@ void Transport::Impl::wait_for_connections(std::chrono::steady_clock::time_point
 
 Transport::Transport(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<Transport>, std::string> Transport::start(const HttpSettings& settings, Api& api) {
+Result<std::unique_ptr<Transport>, std::string> Transport::start(const HttpSettings& settings,
+                                                                 Api& api) {
   auto impl = std::make_unique<Impl>(settings, api);
   for (const std::string& address : settings.binds) {
     if (settings.plain) {
@@ -162,7 +170,8 @@ Result<std::unique_ptr<Transport>, std::string> Transport::start(const HttpSetti
     }
     if (settings.tls != nullptr) {
       if (impl->tls_port == 0) impl->tls_port = settings.tls_port;
-      if (auto bound = impl->listen(address, impl->tls_port, settings.tls); !bound) return bound.error();
+      if (auto bound = impl->listen(address, impl->tls_port, settings.tls); !bound)
+        return bound.error();
     }
   }
   if (impl->listeners.empty()) return std::string("HTTP: no address to listen at");

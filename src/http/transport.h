@@ -13,13 +13,14 @@ namespace tarry::http {
 class Transport {
  public:
   /// `api` outlives the transport, and is called on its thread alone.
-  static Result<std::unique_ptr<Transport>, std::string> start(const HttpSettings& settings, Api& api);
+  static Result<std::unique_ptr<Transport>, std::string> start(const HttpSettings& settings,
+                                                               Api& api);
   ~Transport();  // stops
   uint16_t port() const;
   uint16_t tls_port() const;
   void stop();
-  /// Runs `work` on the server's thread: at once, then every `ms`, or less often if it takes more than a hundredth of
-  /// the time. Until stop().
+  /// Runs `work` on the server's thread: at once, then every `ms`, or less often if it takes more
+  /// than a hundredth of the time. Until stop().
   void every(uint32_t ms, std::function<void()> work);
 
  private:

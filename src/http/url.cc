@@ -12,7 +12,8 @@ int hex_digit(char c) {
   return -1;
 }
 
-constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 constexpr std::array<signed char, 256> base64_values() {
   std::array<signed char, 256> values{};
@@ -63,8 +64,8 @@ std::string percent_encode(std::string_view text) {
   std::string out;
   for (const char c : text) {
     const auto u = static_cast<unsigned char>(c);
-    if ((u >= '0' && u <= '9') || (u >= 'a' && u <= 'z') || (u >= 'A' && u <= 'Z') || u == '-' || u == '.' ||
-        u == '_' || u == '~') {
+    if ((u >= '0' && u <= '9') || (u >= 'a' && u <= 'z') || (u >= 'A' && u <= 'Z') || u == '-' ||
+        u == '.' || u == '_' || u == '~') {
       out.push_back(c);
     } else {
       out += {'%', kHex[u >> 4], kHex[u & 15]};
@@ -78,7 +79,8 @@ std::optional<Target> Target::parse(std::string_view target) {
   Target out;
   target = target.substr(0, target.find('#'));
   const size_t question = target.find('?');
-  std::string_view path = target.substr(1, question == std::string_view::npos ? question : question - 1);
+  std::string_view path =
+      target.substr(1, question == std::string_view::npos ? question : question - 1);
   if (question != std::string_view::npos && !parse_query(target.substr(question + 1), out.query)) {
     return std::nullopt;
   }
@@ -103,7 +105,8 @@ std::string base64_encode(std::string_view bytes) {
     for (size_t k = 0; k < 3; ++k) {
       group = group << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0u);
     }
-    for (size_t k = 0; k < 4; ++k) out.push_back(k <= n ? kBase64[group >> (18 - 6 * k) & 63] : '=');
+    for (size_t k = 0; k < 4; ++k)
+      out.push_back(k <= n ? kBase64[group >> (18 - 6 * k) & 63] : '=');
   }
   return out;
 }
@@ -124,7 +127,8 @@ std::optional<std::string> base64_decode(std::string_view text) {
     if (v < 0 || padding > 0) return std::nullopt;
     group = group << 6 | static_cast<uint32_t>(v);
     if (++have == 4) {
-      out += {static_cast<char>(group >> 16), static_cast<char>(group >> 8), static_cast<char>(group)};
+      out +=
+          {static_cast<char>(group >> 16), static_cast<char>(group >> 8), static_cast<char>(group)};
       group = 0, have = 0;
     }
   }

@@ -29,9 +29,11 @@ uint32_t line_checksum(std::string_view text) {
 
 std::string time_line(const StoredTime& time, int version) {
   char line[96];
-  std::snprintf(line, sizeof line, "tarrymq-clock %d %" PRId64 " %" PRId64 " ", version, time.offset_ns, time.broker_ns);
+  std::snprintf(line, sizeof line, "tarrymq-clock %d %" PRId64 " %" PRId64 " ", version,
+                time.offset_ns, time.broker_ns);
   std::string text = line;
-  if (version >= 3) text += std::to_string(time.boot.ns) + " " + (time.boot.id.empty() ? "-" : time.boot.id) + " ";
+  if (version >= 3)
+    text += std::to_string(time.boot.ns) + " " + (time.boot.id.empty() ? "-" : time.boot.id) + " ";
   std::snprintf(line, sizeof line, "%08" PRIx32 "\n", line_checksum(text));
   return text + line;
 }
@@ -42,7 +44,8 @@ std::optional<StoredTime> parse_time(const std::string& text) {
   std::string word, rest;
   int version = 0;
   StoredTime time;
-  if (!(in >> word >> version >> time.offset_ns >> time.broker_ns) || word != "tarrymq-clock") return std::nullopt;
+  if (!(in >> word >> version >> time.offset_ns >> time.broker_ns) || word != "tarrymq-clock")
+    return std::nullopt;
   if (version == 2 && text == time_line(time, 2)) return time;
   if (version == 3 && in >> time.boot.ns >> time.boot.id) {
     if (time.boot.id == "-") time.boot.id.clear();
@@ -73,7 +76,8 @@ BootTime boot_time_now() {
 }
 
 int64_t offset_at_start(const StoredTime& stored, const BootTime& boot_now, WallTime system_now) {
-  const bool same_boot = !boot_now.id.empty() && boot_now.id == stored.boot.id && boot_now.ns >= stored.boot.ns;
+  const bool same_boot =
+      !boot_now.id.empty() && boot_now.id == stored.boot.id && boot_now.ns >= stored.boot.ns;
   if (!same_boot) return stored.offset_ns;
   return stored.broker_ns + (boot_now.ns - stored.boot.ns) - system_now.ns;
 }
@@ -85,7 +89,9 @@ std::optional<StoredTime> BrokerTimeFile::read() const {
   std::ostringstream text;
   text << file.rdbuf();
   auto time = parse_time(text.str());
-  if (!time) log_for("main")->error("{} is damaged or of another version: \"{}\"", path, text.str().substr(0, 80));
+  if (!time)
+    log_for("main")->error("{} is damaged or of another version: \"{}\"", path,
+                           text.str().substr(0, 80));
   return time;
 }
 

@@ -30,23 +30,31 @@ std::string first_line(std::string text) {
 CommandLine read_command_line(int argc, const char* const* argv) {
   CommandLine result;
   result.flags.source = "the command line";
-  CLI::App app("TarryMQ " TARRYMQ_VERSION ": an AMQP 0-9-1 broker whose queues retry by themselves", "tarrymq");
+  CLI::App app("TarryMQ " TARRYMQ_VERSION ": an AMQP 0-9-1 broker whose queues retry by themselves",
+               "tarrymq");
   app.set_help_flag("--help", "This text");
   app.set_version_flag("--version", "tarrymq " TARRYMQ_VERSION);
-  app.footer("A flag goes over the environment (TARRYMQ_DATA_DIR for --data-dir), the environment over the file, the\n"
-             "file over the default. Exit status: 0 after a clean stop, 1 when something failed while running, 2 when\n"
-             "it could not start (bad setting, port in use, data directory in use).");
+  app.footer(
+      "A flag goes over the environment (TARRYMQ_DATA_DIR for --data-dir), the environment over "
+      "the file, the\n"
+      "file over the default. Exit status: 0 after a clean stop, 1 when something failed while "
+      "running, 2 when\n"
+      "it could not start (bad setting, port in use, data directory in use).");
   if (const char* path = ::getenv(std::string(kConfigVariable).c_str())) result.config_path = path;
   app.add_option("--config", result.config_path, "TOML file with settings")->type_name("FILE");
   bool print_config = false;
-  app.add_flag("--print-config", print_config, "Print that file with all settings at their defaults");
+  app.add_flag("--print-config", print_config,
+               "Print that file with all settings at their defaults");
 
   auto rows = setting_rows();
   std::vector<std::string> values(rows.size());
   std::vector<CLI::Option*> options(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     options[i] = app.add_option("--" + setting_flag(rows[i]), values[i], describe(rows[i]));
-    options[i]->type_name("VALUE")->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->group("Settings");
+    options[i]
+        ->type_name("VALUE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+        ->group("Settings");
   }
   try {
     app.parse(argc, argv);
@@ -77,7 +85,8 @@ Result<Settings, SettingError> load_settings(const CommandLine& command_line) {
   std::vector<std::string> unknown;
   layers.push_back(read_settings_environment(environ, unknown));
   for (const auto& name : unknown) {
-    if (name != kConfigVariable) log_for("main")->warn("{} in the environment is no setting: ignored", name);
+    if (name != kConfigVariable)
+      log_for("main")->warn("{} in the environment is no setting: ignored", name);
   }
   layers.push_back(command_line.flags);
   return resolve_settings(layers);

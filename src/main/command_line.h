@@ -11,16 +11,17 @@ namespace tarry {
 struct CommandLine {
   enum class Action { run, exit_well, exit_badly };
   Action action = Action::run;
-  std::string output;        // for stdout (exit_well) or stderr (exit_badly): one line then
-  std::string config_path;   // "": no file
+  std::string output;       // for stdout (exit_well) or stderr (exit_badly): one line then
+  std::string config_path;  // "": no file
   SettingLayer flags;
 };
 
-/// Every setting is a flag (`--data-dir DIR`); --config, --print-config, --version and --help are there too.
+/// Every setting is a flag (`--data-dir DIR`); --config, --print-config, --version and --help are
+/// there too.
 CommandLine read_command_line(int argc, const char* const* argv);
 
-/// Defaults, file, environment, flags. Called at the start and again at SIGHUP. Names in the environment that are no
-/// settings are logged.
+/// Defaults, file, environment, flags. Called at the start and again at SIGHUP. Names in the
+/// environment that are no settings are logged.
 Result<Settings, SettingError> load_settings(const CommandLine& command_line);
 
 }  // namespace tarry

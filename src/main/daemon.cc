@@ -39,7 +39,8 @@ uint64_t memory_limit(const Settings& settings) {
   return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes() / 10 * 6;
 }
 
-/// The rest of the descriptors is for segments, definitions and HTTP: a broker full of clients still writes to its disk.
+/// The rest of the descriptors is for segments, definitions and HTTP: a broker full of clients
+/// still writes to its disk.
 size_t connections_max(const Settings& settings) {
   if (settings.connections_max != 0) return settings.connections_max;
   rlimit limit{};
@@ -118,7 +119,7 @@ std::string Daemon::open_tls() {
   if (settings_.amqps_port != 0) error = open(true, amqps_tls_);
   if (error.empty() && settings_.https_port != 0) error = open(false, https_tls_);
   auto sources = Networks::parse(settings_.proxy_protocol_trusted_sources);
-  if (sources) proxy_sources_ = std::move(*sources);   // checked with the settings
+  if (sources) proxy_sources_ = std::move(*sources);  // checked with the settings
   return error;
 }
 
@@ -127,16 +128,19 @@ void Daemon::reload(const Settings& settings) {
     if (context == nullptr) continue;
     const char* whose = context == amqps_tls_.get() ? "AMQPS" : "HTTPS";
     if (auto read = context->reload(tls_settings(settings)); !read) {
-      log_for("main")->error("SIGHUP: {} goes on with the certificates it has: {}", whose, read.error());
+      log_for("main")->error("SIGHUP: {} goes on with the certificates it has: {}", whose,
+                             read.error());
     } else {
-      log_for("main")->info("SIGHUP: {} has read its certificates again, for new connections", whose);
+      log_for("main")->info("SIGHUP: {} has read its certificates again, for new connections",
+                            whose);
     }
   }
   {
     std::lock_guard lock(listeners_mutex_);
     for (ListenerInfo& listener : listeners_) {
       if (listener.protocol == "https") listener.certificate_until_s = https_tls_->valid_until_s();
-      if (listener.protocol == "amqp/ssl") listener.certificate_until_s = amqps_tls_->valid_until_s();
+      if (listener.protocol == "amqp/ssl")
+        listener.certificate_until_s = amqps_tls_->valid_until_s();
     }
   }
   announce_listeners();
@@ -159,23 +163,29 @@ std::string Daemon::open() {
   }
   store_ = std::move(*store);
   // Before what takes long: a port in use should be known at once.
-  for (auto [name, port] : {std::pair{"amqp_port", settings_.amqp_port}, {"amqps_port", settings_.amqps_port},
-                            {"http_port", settings_.http_port}, {"https_port", settings_.https_port},
+  for (auto [name, port] : {std::pair{"amqp_port", settings_.amqp_port},
+                            {"amqps_port", settings_.amqps_port},
+                            {"http_port", settings_.http_port},
+                            {"https_port", settings_.https_port},
                             {"metrics_port", settings_.metrics_port}}) {
     if (port == 0) continue;
     auto line = probe_port(settings_.bind, static_cast<uint16_t>(port));
-    if (!line.empty()) return "cannot listen on " + host_and_port(settings_.bind, port) + " (" + name + "): " + line;
+    if (!line.empty())
+      return "cannot listen on " + host_and_port(settings_.bind, port) + " (" + name + "): " + line;
   }
 
   time_file_ = std::make_unique<BrokerTimeFile>(settings_.data_dir);
   auto known = time_file_->read();
   if (!known && !store_->definitions().created()) {
-    log_for("main")->warn("broker time of the last run is not known; it goes on at the system's clock, so what waits may "
-                          "be early or late by as much as that was stepped");
+    log_for("main")->warn(
+        "broker time of the last run is not known; it goes on at the system's clock, so what waits "
+        "may "
+        "be early or late by as much as that was stepped");
   }
   StoredTime stored = known.value_or(StoredTime{});
-  clock_ = std::make_unique<SystemClock>(offset_at_start(stored, boot_time_now(), SystemClock().system_now()),
-                                         WallTime{stored.broker_ns});
+  clock_ = std::make_unique<SystemClock>(
+      offset_at_start(stored, boot_time_now(), SystemClock().system_now()),
+      WallTime{stored.broker_ns});
   std::vector<Shard*> shards;
   for (size_t i = 0; i < worker_count(settings_); ++i) {
     workers_.push_back(std::make_unique<Worker>(ShardId(static_cast<uint16_t>(i)), *clock_));
@@ -186,7 +196,8 @@ std::string Daemon::open() {
   broker_options.default_password = settings_.default_password;
   broker_options.default_user_loopback_only = settings_.default_user_loopback_only;
   broker_options.login_failure_delay_ms = static_cast<uint32_t>(settings_.login_failure_delay_ms);
-  broker_options.login_failures_per_minute = static_cast<uint32_t>(settings_.login_failures_per_minute);
+  broker_options.login_failures_per_minute =
+      static_cast<uint32_t>(settings_.login_failures_per_minute);
   broker_options.goodbye_timeout_ms = static_cast<uint32_t>(settings_.goodbye_timeout_ms);
   broker_options.stop_timeout_ms = static_cast<uint32_t>(settings_.shutdown_timeout_ms);
   auto broker = Broker::open(broker_options, *store_, *clock_, shards);
@@ -205,12 +216,13 @@ std::string Daemon::load_definitions() {
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) return "cannot read " + file + " (load_definitions)";
-  // Shared: the answer comes on a shard, and this thread may be gone before the last touch of the promise.
+  // Shared: the answer comes on a shard, and this thread may be gone before the last touch of the
+  // promise.
   auto promise = std::make_shared<std::promise<Result<ImportReport, PeerError>>>();
   auto report = promise->get_future();
-  broker_->management().import_definitions("", std::move(text), [promise](Result<ImportReport, PeerError> result) {
-    promise->set_value(std::move(result));
-  });
+  broker_->management().import_definitions(
+      "", std::move(text),
+      [promise](Result<ImportReport, PeerError> result) { promise->set_value(std::move(result)); });
   const auto imported = report.get();
   if (!imported) return file + " (load_definitions): " + imported.error().text;
   for (const std::string& line : imported->skipped) log_for("main")->warn("{}: {}", file, line);
@@ -232,7 +244,9 @@ std::string Daemon::listen_http(std::vector<ListenerInfo>& listeners) {
     if (!management) return management.error();
     management_ = std::move(*management);
     if (http.plain) listeners.push_back({"http", settings_.bind, management_->port()});
-    if (https_tls_) listeners.push_back({"https", settings_.bind, management_->tls_port(), https_tls_->valid_until_s()});
+    if (https_tls_)
+      listeners.push_back(
+          {"https", settings_.bind, management_->tls_port(), https_tls_->valid_until_s()});
   }
   if (settings_.metrics_port == 0) return {};
   HttpSettings http;
@@ -259,14 +273,16 @@ std::string Daemon::listen_amqp(std::vector<ListenerInfo>& listeners) {
   std::vector<QueueShard*> homes;
   for (size_t i = 0; i < broker_->shard_count(); ++i) homes.push_back(&broker_->queue_shard(i));
   std::string failed;
-  auto listener =
-      AmqpListener::open(homes, broker_->access(), broker_->connections(), session_settings_, addresses, &failed);
-  if (!listener) return "cannot listen on " + failed + " (amqp_port, amqps_port): " + listener.error().message();
+  auto listener = AmqpListener::open(homes, broker_->access(), broker_->connections(),
+                                     session_settings_, addresses, &failed);
+  if (!listener)
+    return "cannot listen on " + failed + " (amqp_port, amqps_port): " + listener.error().message();
   listener_ = std::move(*listener);
   listener_->set_connections_max(connections_max(settings_));
   for (size_t i = 0; i < protocols.size(); ++i) {
     listeners.push_back({protocols[i], settings_.bind, listener_->ports()[i]});
-    if (addresses[i].tls != nullptr) listeners.back().certificate_until_s = amqps_tls_->valid_until_s();
+    if (addresses[i].tls != nullptr)
+      listeners.back().certificate_until_s = amqps_tls_->valid_until_s();
   }
   return {};
 }
@@ -288,8 +304,10 @@ std::string Daemon::listen() {
 
 std::string Daemon::where() const {
   std::string text;
-  for (auto [name, port] : {std::pair{"amqp", settings_.amqp_port}, {"amqps", settings_.amqps_port},
-                            {"http", settings_.http_port}, {"https", settings_.https_port}}) {
+  for (auto [name, port] : {std::pair{"amqp", settings_.amqp_port},
+                            {"amqps", settings_.amqps_port},
+                            {"http", settings_.http_port},
+                            {"https", settings_.https_port}}) {
     if (port != 0) text += name + (" " + host_and_port(settings_.bind, port)) + ", ";
   }
   return text + "data " + settings_.data_dir;
@@ -330,7 +348,8 @@ Operations::Daemon Daemon::hooks() {
   daemon.open_links = [this] { return listener_ ? listener_->open_links() : 0; };
   daemon.say_goodbye = [this] {
     const uint64_t there = broker_->connections().size();
-    broker_->connections().close_all(320, "broker forced connection closure with reason 'shutdown'");
+    broker_->connections().close_all(320,
+                                     "broker forced connection closure with reason 'shutdown'");
     return there;
   };
   daemon.end_links = [this] {
@@ -347,7 +366,9 @@ void Daemon::watch_memory() {
   if (over == memory_alarm_) return;
   memory_alarm_ = over;
   if (over) {
-    log_for("main")->warn("memory alarm: {} bytes in use, memory_limit_bytes is {}; publishers are blocked", used, limit);
+    log_for("main")->warn(
+        "memory alarm: {} bytes in use, memory_limit_bytes is {}; publishers are blocked", used,
+        limit);
   } else {
     log_for("main")->info("memory alarm is over: {} bytes in use", used);
   }
@@ -359,7 +380,8 @@ void Daemon::end_sockets() {
   auto aborted = std::make_shared<std::latch>(1);
   listener_->abort_all([aborted] { aborted->count_down(); });
   aborted->wait();
-  // What a shard gave back to another leaves at the end of its turn: after one more turn of each it has arrived.
+  // What a shard gave back to another leaves at the end of its turn: after one more turn of each it
+  // has arrived.
   auto turned = std::make_shared<std::latch>(static_cast<ptrdiff_t>(workers_.size()));
   for (auto& worker : workers_) worker->shard.post([turned] { turned->count_down(); });
   turned->wait();

@@ -13,9 +13,11 @@ uint64_t left_ms(SteadyTime now, SteadyTime deadline) {
 
 Result<void, std::string> Operations::start_backup(const std::string& directory) {
   std::lock_guard lock(mutex_);
-  if (backup_.phase == BackupState::Phase::running) return "a backup to " + backup_.directory + " is being made";
+  if (backup_.phase == BackupState::Phase::running)
+    return "a backup to " + backup_.directory + " is being made";
   if (cancel_) return std::string("the broker is stopping");
-  if (backup_thread_.joinable()) backup_thread_.join();   // of one that is over: its last step took this lock
+  if (backup_thread_.joinable())
+    backup_thread_.join();  // of one that is over: its last step took this lock
   backup_ = {};
   backup_.phase = BackupState::Phase::running;
   backup_.directory = directory;
@@ -37,8 +39,9 @@ void Operations::run_backup(const std::string& directory) {
   backup_.phase = made ? BackupState::Phase::done : BackupState::Phase::failed;
   if (!made) backup_.error = made.error();
   backup_.ended_ms = clock_.system_now().floor_ms();
-  if (made) log_for("main")->info("backup to {} is complete: {} files, {} bytes", directory, progress->files.load(),
-                                    progress->bytes.load());
+  if (made)
+    log_for("main")->info("backup to {} is complete: {} files, {} bytes", directory,
+                          progress->files.load(), progress->bytes.load());
 }
 
 BackupState Operations::backup() const {
@@ -59,14 +62,16 @@ void Operations::start_drain(uint64_t timeout_ms) {
   if (drain_.phase == DrainState::Phase::waiting) return;
   drain_.phase = DrainState::Phase::waiting;
   daemon_.stop_listening();
-  log_for("main")->info("draining: no new connections; the {} there are have {} ms", daemon_.open_links(), timeout_ms);
+  log_for("main")->info("draining: no new connections; the {} there are have {} ms",
+                        daemon_.open_links(), timeout_ms);
 }
 
 DrainState Operations::drain() const {
   std::lock_guard lock(mutex_);
   DrainState state = drain_;
   state.connections = daemon_.open_links();
-  if (state.phase == DrainState::Phase::waiting) state.left_ms = left_ms(clock_.steady_now(), deadline_);
+  if (state.phase == DrainState::Phase::waiting)
+    state.left_ms = left_ms(clock_.steady_now(), deadline_);
   return state;
 }
 
@@ -96,8 +101,10 @@ void Operations::tick() {
   if (next == phase) return;
   drain_.phase = next;
   drain_.closed += closed;
-  if (next == Phase::closing) deadline_ = clock_.steady_now().plus_ms(static_cast<int64_t>(daemon_.goodbye_timeout_ms));
-  if (next == Phase::drained) log_for("main")->info("drained: no client is left, {} were closed", drain_.closed);
+  if (next == Phase::closing)
+    deadline_ = clock_.steady_now().plus_ms(static_cast<int64_t>(daemon_.goodbye_timeout_ms));
+  if (next == Phase::drained)
+    log_for("main")->info("drained: no client is left, {} were closed", drain_.closed);
 }
 
 void Operations::stop() {

@@ -15,18 +15,19 @@ namespace tarry {
 
 class Store;
 
-/// Backup and drain: what they need of the daemon comes as calls. Made and ended by the main thread, which also calls
-/// tick(); the rest is any thread's.
+/// Backup and drain: what they need of the daemon comes as calls. Made and ended by the main
+/// thread, which also calls tick(); the rest is any thread's.
 class Operations final : public ProcessOperations {
  public:
   struct Daemon {
-    std::function<void()> stop_listening;     // any thread
-    std::function<uint64_t()> open_links;     // any thread: AMQP sockets
-    std::function<uint64_t()> say_goodbye;    // main thread: 320 to all; how many there were
-    std::function<void()> end_links;          // main thread: ends what is left
-    uint64_t goodbye_timeout_ms = 1'000;      // between these two
+    std::function<void()> stop_listening;   // any thread
+    std::function<uint64_t()> open_links;   // any thread: AMQP sockets
+    std::function<uint64_t()> say_goodbye;  // main thread: 320 to all; how many there were
+    std::function<void()> end_links;        // main thread: ends what is left
+    uint64_t goodbye_timeout_ms = 1'000;    // between these two
   };
-  Operations(Store& store, const Clock& clock, Daemon daemon) : store_(store), clock_(clock), daemon_(std::move(daemon)) {}
+  Operations(Store& store, const Clock& clock, Daemon daemon)
+      : store_(store), clock_(clock), daemon_(std::move(daemon)) {}
   ~Operations() override { stop(); }
 
   Result<void, std::string> start_backup(const std::string& directory) override;
@@ -45,11 +46,11 @@ class Operations final : public ProcessOperations {
   Store& store_;
   const Clock& clock_;
   const Daemon daemon_;
-  mutable std::mutex mutex_;   // the next three
+  mutable std::mutex mutex_;  // the next three
   BackupState backup_;
   DrainState drain_;
   SteadyTime deadline_{};
-  std::shared_ptr<BackupProgress> progress_;   // under the mutex; what it points to has atomics
+  std::shared_ptr<BackupProgress> progress_;  // under the mutex; what it points to has atomics
   std::atomic<bool> cancel_{false};
   std::thread backup_thread_;
 };

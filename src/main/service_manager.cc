@@ -29,24 +29,30 @@ ServiceManager ServiceManager::from_environment() {
 
 bool ServiceManager::send(std::string_view text) const {
   sockaddr_un address{};
-  if (socket_.size() < 2 || socket_.size() > sizeof address.sun_path || (socket_[0] != '/' && socket_[0] != '@')) return false;
+  if (socket_.size() < 2 || socket_.size() > sizeof address.sun_path ||
+      (socket_[0] != '/' && socket_[0] != '@'))
+    return false;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
   if (socket_[0] == '@') address.sun_path[0] = '\0';
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
-  const ssize_t sent = ::sendto(fd, text.data(), text.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address), size);
+  const ssize_t sent = ::sendto(fd, text.data(), text.size(), MSG_NOSIGNAL,
+                                reinterpret_cast<sockaddr*>(&address), size);
   ::close(fd);
   return sent == static_cast<ssize_t>(text.size());
 }
 
-bool ServiceManager::ready(std::string_view status) const { return send("READY=1\nSTATUS=" + std::string(status) + "\n"); }
+bool ServiceManager::ready(std::string_view status) const {
+  return send("READY=1\nSTATUS=" + std::string(status) + "\n");
+}
 
 bool ServiceManager::reloading() const {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  const auto us = static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1'000;
+  const auto us =
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1'000;
   return send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(us) + "\n");
 }
 

@@ -26,7 +26,8 @@ sigset_t signals(std::initializer_list<int> numbers) {
   return set;
 }
 
-// Before the first thread, which inherits it: signals are taken by the main thread alone, when it asks for them.
+// Before the first thread, which inherits it: signals are taken by the main thread alone, when it
+// asks for them.
 void block_signals() {
   sigset_t set = signals({SIGTERM, SIGINT, SIGHUP});
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -86,7 +87,8 @@ int fail(int status, const std::string& line) {
 int run(const CommandLine& command_line) {
   auto settings = load_settings(command_line);
   if (!settings) return fail(kExitRefused, settings.error().line);
-  if (const std::string error = set_up_logs(*settings); !error.empty()) return fail(kExitRefused, error);
+  if (const std::string error = set_up_logs(*settings); !error.empty())
+    return fail(kExitRefused, error);
   block_signals();
   raise_descriptor_limit();
   const ServiceManager manager = ServiceManager::from_environment();
@@ -96,7 +98,7 @@ int run(const CommandLine& command_line) {
   log_for("main")->info("tarrymq " TARRYMQ_VERSION " started: {}", (*daemon)->where());
   std::printf("tarrymq " TARRYMQ_VERSION " ready: %s\n", (*daemon)->where().c_str());
   std::fflush(stdout);
-  (void)manager.ready((*daemon)->where());   // nobody there: started by hand
+  (void)manager.ready((*daemon)->where());  // nobody there: started by hand
 
   sigset_t awaited = signals({SIGTERM, SIGINT, SIGHUP});
   for (;;) {
@@ -116,7 +118,8 @@ int run(const CommandLine& command_line) {
   log_for("main")->info("stopping");
   bool flushed = (*daemon)->stop();
   (*daemon).reset();
-  if (!flushed) return fail(kExitFailed, "stopped, but not all could be written to the disk in time");
+  if (!flushed)
+    return fail(kExitFailed, "stopped, but not all could be written to the disk in time");
   log_for("main")->info("stopped");
   flush_logs();
   return kExitWell;

@@ -10,8 +10,9 @@
 
 namespace tarry {
 
-/// What comes before AMQP on a new socket: the header of a proxy, the handshake of TLS. Makes the link when all is well,
-/// else says why in the log and closes. Own shard; held by the LinkShard, and by a wait in flight.
+/// What comes before AMQP on a new socket: the header of a proxy, the handshake of TLS. Makes the
+/// link when all is well, else says why in the log and closes. Own shard; held by the LinkShard,
+/// and by a wait in flight.
 class Greeting final : public std::enable_shared_from_this<Greeting> {
  public:
   Greeting(LinkShard& links, boost::asio::ip::tcp::socket socket, const ListenerKind& kind);
@@ -40,7 +41,7 @@ class Greeting final : public std::enable_shared_from_this<Greeting> {
   const ListenerKind& kind_;
   boost::asio::ip::tcp::socket socket_;
   Connection::Peer peer_;
-  std::string header_;   // of the proxy, as far as it has come
+  std::string header_;  // of the proxy, as far as it has come
   std::unique_ptr<TlsSession> tls_;
   Timer deadline_;
   State state_ = State::proxy_header;

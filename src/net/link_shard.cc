@@ -64,7 +64,8 @@ void LinkShard::adopt(int fd, const ListenerKind& kind) {
   greeting->start();
 }
 
-void LinkShard::begin(boost::asio::ip::tcp::socket socket, Connection::Peer peer, std::unique_ptr<TlsSession> tls) {
+void LinkShard::begin(boost::asio::ip::tcp::socket socket, Connection::Peer peer,
+                      std::unique_ptr<TlsSession> tls) {
   auto link = std::make_shared<TcpLink>(*this, std::move(socket), std::move(tls));
   links_.emplace(link.get(), link);
   link->start(std::move(peer));
@@ -87,7 +88,8 @@ void LinkShard::remove(TcpLink& link) {
 
 /// Its socket is closed, or has become a link's.
 void LinkShard::remove(Greeting& greeting) {
-  if (greetings_.erase(&greeting) > 0 && !greeting.handed_over()) open_links_.fetch_sub(1, std::memory_order_relaxed);
+  if (greetings_.erase(&greeting) > 0 && !greeting.handed_over())
+    open_links_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 }  // namespace tarry

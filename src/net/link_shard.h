@@ -20,8 +20,8 @@ class Greeting;
 
 /// What sockets of one listener have in common. Outlives them; immutable.
 struct ListenerKind {
-  const TlsContext* tls = nullptr;              // null: none
-  const Networks* proxy_sources = nullptr;      // who sends PROXY headers; null or empty: nobody
+  const TlsContext* tls = nullptr;          // null: none
+  const Networks* proxy_sources = nullptr;  // who sends PROXY headers; null or empty: nobody
 };
 
 /// Who is at the other end of a socket, as the kernel sees it.
@@ -33,7 +33,8 @@ class LinkShard {
  public:
   /// Most that one recv takes of one connection in a turn.
   static constexpr size_t kReceiveBytes = 256 << 10;
-  /// While messages are small: a turn takes in no more than it can hand on, or consumers would starve.
+  /// While messages are small: a turn takes in no more than it can hand on, or consumers would
+  /// starve.
   static constexpr size_t kSmallReceiveBytes = 64 << 10;
   static constexpr size_t kSmallFrameBytes = 8 << 10;
   /// A link keeps at most this much of a partial frame beside the shared buffer; beyond it receives
@@ -47,7 +48,8 @@ class LinkShard {
   /// Takes a connected socket over, which counts among `open_links` already. On the shard.
   void adopt(int fd, const ListenerKind& kind);
   /// AMQP begins.
-  void begin(boost::asio::ip::tcp::socket socket, Connection::Peer peer, std::unique_ptr<TlsSession> tls);
+  void begin(boost::asio::ip::tcp::socket socket, Connection::Peer peer,
+             std::unique_ptr<TlsSession> tls);
   void abort_all();
 
   QueueShard& home() { return home_; }

@@ -73,13 +73,16 @@ struct AmqpListener::Impl {
     const SteadyTime now = first().steady_now();
     if (said_full.ns != 0 && now < said_full.plus_ms(kSayAgainMs)) return;
     said_full = now;
-    log_for("net")->warn("closed a new connection: there are {} already, connections_max is {}", open_links.load(),
-                         connections_max.load());
+    log_for("net")->warn("closed a new connection: there are {} already, connections_max is {}",
+                         open_links.load(), connections_max.load());
   }
 
   void hand_out(int fd, const ListenerKind* kind) {
-    if (open_links.load(std::memory_order_relaxed) >= connections_max.load(std::memory_order_relaxed)) return refuse(fd);
-    // Here and not where it arrives, or a burst would be let in while its first sockets are on their way.
+    if (open_links.load(std::memory_order_relaxed) >=
+        connections_max.load(std::memory_order_relaxed))
+      return refuse(fd);
+    // Here and not where it arrives, or a burst would be let in while its first sockets are on
+    // their way.
     open_links.fetch_add(1, std::memory_order_relaxed);
     LinkShard* to = shards[next_shard++ % shards.size()].get();
     if (&to->shard() == Shard::current()) return to->adopt(fd, *kind);
@@ -111,7 +114,8 @@ Result<std::unique_ptr<AmqpListener>> AmqpListener::open(
       return acceptor.error();
     }
     impl->ports.push_back(acceptor->local_endpoint().port());
-    impl->kinds.push_back(std::make_unique<ListenerKind>(ListenerKind{address.tls, address.proxy_sources}));
+    impl->kinds.push_back(
+        std::make_unique<ListenerKind>(ListenerKind{address.tls, address.proxy_sources}));
     impl->acceptors.push_back(std::make_shared<Acceptor>(
         first, std::move(*acceptor),
         [raw = impl.get(), kind = impl->kinds.back().get()](int fd) { raw->hand_out(fd, kind); }));

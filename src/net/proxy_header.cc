@@ -11,7 +11,7 @@ namespace proxied_ip = boost::asio::ip;
 
 constexpr std::string_view kTextStart = "PROXY ";
 constexpr std::string_view kBinaryStart("\r\n\r\n\0\r\nQUIT\n", 12);
-constexpr size_t kTextMax = 107;   // with its CRLF
+constexpr size_t kTextMax = 107;  // with its CRLF
 constexpr size_t kBinaryHead = 16;
 
 ProxyHeader malformed_proxy(std::string fault) {
@@ -52,15 +52,19 @@ ProxyHeader parse_proxy_line(std::string_view line, size_t size) {
   size_t count = 0;
   for (size_t begin = 0; begin <= line.size(); ++count) {
     const size_t end = std::min(line.find(' ', begin), line.size());
-    if (count == std::size(words)) return malformed_proxy("more than a protocol, two addresses and two ports");
+    if (count == std::size(words))
+      return malformed_proxy("more than a protocol, two addresses and two ports");
     words[count] = line.substr(begin, end - begin);
     begin = end + 1;
   }
   const bool v6 = words[0] == "TCP6";
-  if (!v6 && words[0] != "TCP4") return malformed_proxy("a protocol that is none of TCP4, TCP6 and UNKNOWN");
-  if (count != std::size(words)) return malformed_proxy("less than a protocol, two addresses and two ports");
+  if (!v6 && words[0] != "TCP4")
+    return malformed_proxy("a protocol that is none of TCP4, TCP6 and UNKNOWN");
+  if (count != std::size(words))
+    return malformed_proxy("less than a protocol, two addresses and two ports");
   const auto source = address_in(words[1], v6), destination = address_in(words[2], v6);
-  if (!source || !destination) return malformed_proxy("an address that is none of " + std::string(words[0]));
+  if (!source || !destination)
+    return malformed_proxy("an address that is none of " + std::string(words[0]));
   const auto from = port_in(words[3]), to = port_in(words[4]);
   if (!from || !to) return malformed_proxy("a port that is not 0..65535");
   header.connection = ProxiedConnection{{*source, *from}, {*destination, *to}};
@@ -78,21 +82,25 @@ ProxyHeader parse_proxy_text(std::string_view text) {
 }
 
 uint16_t port_at(std::string_view bytes, size_t at) {
-  return static_cast<uint16_t>(static_cast<unsigned char>(bytes[at]) << 8 | static_cast<unsigned char>(bytes[at + 1]));
+  return static_cast<uint16_t>(static_cast<unsigned char>(bytes[at]) << 8 |
+                               static_cast<unsigned char>(bytes[at + 1]));
 }
 
 template <class Bytes>
 Bytes bytes_at(std::string_view bytes, size_t at) {
   Bytes out;
-  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), out.size(), reinterpret_cast<char*>(out.data()));
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), out.size(),
+              reinterpret_cast<char*>(out.data()));
   return out;
 }
 
-/// Bytes 0-11 the signature, 12 version 2 and command, 13 family and protocol, 14-15 the length of the rest (big
-/// endian); the rest: source and destination address, source and destination port, then fields that are skipped.
+/// Bytes 0-11 the signature, 12 version 2 and command, 13 family and protocol, 14-15 the length of
+/// the rest (big endian); the rest: source and destination address, source and destination port,
+/// then fields that are skipped.
 ProxyHeader parse_proxy_binary(std::string_view bytes) {
   if (bytes.size() < kBinaryHead) return {};
-  const auto command = static_cast<unsigned char>(bytes[12]), family = static_cast<unsigned char>(bytes[13]);
+  const auto command = static_cast<unsigned char>(bytes[12]),
+             family = static_cast<unsigned char>(bytes[13]);
   const size_t length = port_at(bytes, 14);
   if (command >> 4 != 2) return malformed_proxy("a version that is not 2");
   if ((command & 15) > 1) return malformed_proxy("a command that is neither LOCAL nor PROXY");
@@ -135,7 +143,8 @@ ProxyHeader parse_proxy_header(ByteSpan bytes) {
   const std::string_view text = as_text(bytes);
   if (text.empty()) return {};
   if (!begins_like_proxy_header(bytes)) return malformed_proxy("no PROXY header at all");
-  if (text.front() == kTextStart.front()) return text.size() < kTextStart.size() ? ProxyHeader{} : parse_proxy_text(text);
+  if (text.front() == kTextStart.front())
+    return text.size() < kTextStart.size() ? ProxyHeader{} : parse_proxy_text(text);
   return text.size() < kBinaryStart.size() ? ProxyHeader{} : parse_proxy_binary(text);
 }
 

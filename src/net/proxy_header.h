@@ -8,7 +8,8 @@
 
 namespace tarry {
 
-/// What a proxy says of the connection that it hands on. None: it speaks for itself (LOCAL, UNKNOWN, a health check).
+/// What a proxy says of the connection that it hands on. None: it speaks for itself (LOCAL,
+/// UNKNOWN, a health check).
 struct ProxiedConnection {
   boost::asio::ip::tcp::endpoint source, destination;
 };
@@ -16,9 +17,9 @@ struct ProxiedConnection {
 struct ProxyHeader {
   enum class Status : uint8_t { need_more, complete, malformed };
   Status status = Status::need_more;
-  size_t size = 0;                               // of the header, when complete
+  size_t size = 0;  // of the header, when complete
   std::optional<ProxiedConnection> connection;
-  std::string fault;                             // when malformed: what is wrong
+  std::string fault;  // when malformed: what is wrong
 };
 
 /// A longer header of version 2 is refused: its further fields are not used here.

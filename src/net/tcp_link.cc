@@ -19,7 +19,10 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 }  // namespace
 
 TcpLink::TcpLink(LinkShard& links, tcp::socket socket, std::unique_ptr<TlsSession> tls)
-    : links_(links), socket_(std::move(socket)), tls_(std::move(tls)), close_timer_([this] { finish(); }) {}
+    : links_(links),
+      socket_(std::move(socket)),
+      tls_(std::move(tls)),
+      close_timer_([this] { finish(); }) {}
 
 TcpLink::~TcpLink() = default;
 
@@ -30,7 +33,7 @@ void TcpLink::start(Connection::Peer peer) {
   connection_ = Connection::create(links_.home(), links_.access(), links_.settings(),
                                    std::move(peer), *this, &links_.list());
   if (!tls_) return wait_readable();
-  more_there_ = true;   // came with the end of the handshake, perhaps
+  more_there_ = true;  // came with the end of the handshake, perhaps
   read_on();
 }
 
@@ -62,8 +65,8 @@ void TcpLink::on_readable() {
   request_flush();
 }
 
-/// One bite of a connection in a turn: what it brought is handed on before there is more, or a publisher that knows no
-/// pause would leave the consumers of its shard nothing.
+/// One bite of a connection in a turn: what it brought is handed on before there is more, or a
+/// publisher that knows no pause would leave the consumers of its shard nothing.
 void TcpLink::read_on() {
   read_wanted_ = false;
   if (state_ != State::open || !reading_) return;
@@ -90,8 +93,10 @@ bool TcpLink::receive() {
     if (kept > 0) std::memcpy(at, pending_.data(), kept);
   }
   // Half a large frame here: the rest of it, and more of its kind, is worth a larger bite.
-  const size_t wanted = kept > LinkShard::kSmallFrameBytes ? LinkShard::kReceiveBytes : LinkShard::kSmallReceiveBytes;
-  ssize_t n = tls_ ? tls_->read(at + kept, wanted) : ::recv(socket_.native_handle(), at + kept, wanted, MSG_DONTWAIT);
+  const size_t wanted =
+      kept > LinkShard::kSmallFrameBytes ? LinkShard::kReceiveBytes : LinkShard::kSmallReceiveBytes;
+  ssize_t n = tls_ ? tls_->read(at + kept, wanted)
+                   : ::recv(socket_.native_handle(), at + kept, wanted, MSG_DONTWAIT);
   if (n <= 0) {
     const int error = errno;
     pending_.resize(kept);
@@ -176,7 +181,8 @@ void TcpLink::send() {
   ByteSpan bytes = outbound_.unsent();
   if (!bytes.empty() && !waiting_writable_) {
     ssize_t n = tls_ ? tls_->write(bytes)
-                     : ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+                     : ::send(socket_.native_handle(), bytes.data(), bytes.size(),
+                              MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && !would_block(errno)) return finish();
     if (n > 0) {
       outbound_.consume(static_cast<size_t>(n));

@@ -60,7 +60,7 @@ class TcpLink final : public OutboundPort,
 
   LinkShard& links_;
   boost::asio::ip::tcp::socket socket_;
-  const std::unique_ptr<TlsSession> tls_;   // asked for once a read or write, never once a message
+  const std::unique_ptr<TlsSession> tls_;  // asked for once a read or write, never once a message
   OutboundBuffer outbound_;
   std::unique_ptr<Connection> connection_;
   std::vector<std::byte> pending_;  // received, not consumed yet

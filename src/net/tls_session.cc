@@ -26,9 +26,13 @@ TlsSession::Step TlsSession::handshake() {
   if (done == 1) return Step::done;
   const int cause = errno;
   switch (SSL_get_error(session_.get(), done)) {
-    case SSL_ERROR_WANT_READ: return Step::want_read;
-    case SSL_ERROR_WANT_WRITE: return Step::want_write;
-    case SSL_ERROR_ZERO_RETURN: failure_ = "the client closed the connection"; break;
+    case SSL_ERROR_WANT_READ:
+      return Step::want_read;
+    case SSL_ERROR_WANT_WRITE:
+      return Step::want_write;
+    case SSL_ERROR_ZERO_RETURN:
+      failure_ = "the client closed the connection";
+      break;
     case SSL_ERROR_SYSCALL:
       failure_ = cause == 0 ? "the client closed the connection" : std::strerror(cause);
       break;
@@ -55,9 +59,14 @@ ssize_t TlsSession::read(std::byte* at, size_t size) {
     if (got > 0) break;  // the next call says the rest
     switch (SSL_get_error(session_.get(), ok)) {
       case SSL_ERROR_WANT_READ:
-      case SSL_ERROR_WANT_WRITE: errno = EAGAIN; return -1;
-      case SSL_ERROR_ZERO_RETURN: return 0;
-      default: errno = ECONNRESET; return -1;
+      case SSL_ERROR_WANT_WRITE:
+        errno = EAGAIN;
+        return -1;
+      case SSL_ERROR_ZERO_RETURN:
+        return 0;
+      default:
+        errno = ECONNRESET;
+        return -1;
     }
   }
   return static_cast<ssize_t>(got);

@@ -11,8 +11,8 @@
 
 namespace tarry {
 
-/// TLS on one connected socket that does not block. read() and write() are as recv and send: what could not be done now
-/// is -1 with EAGAIN. Own shard.
+/// TLS on one connected socket that does not block. read() and write() are as recv and send: what
+/// could not be done now is -1 with EAGAIN. Own shard.
 class TlsSession {
  public:
   enum class Step : uint8_t { done, want_read, want_write, failed };

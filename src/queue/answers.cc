@@ -9,7 +9,8 @@ namespace tarry {
 void QueueActor::answer(Requester to, uint64_t token, const QueueReply& reply) {
   if (!to.home) return;
   if (to.home != &home_) {
-    // Of a queue that is gone nobody may hold on to this any more: it ends later in the turn (EndActor).
+    // Of a queue that is gone nobody may hold on to this any more: it ends later in the turn
+    // (EndActor).
     home_.impl().batches.to(*to.home).reply(weak_from_this().lock(), to.connection, token, reply);
   } else if (DeliverySink* sink = home_.find_sink(to.connection)) {
     sink->on_reply(token, reply);
@@ -141,8 +142,13 @@ bool QueueActor::run_get(const Op& op) {
     counts_.redelivered += head.redelivered;
     const std::string error =
         head.fetched.has_error ? lane->log->park_error(head.fetched.position) : std::string();
-    const Delivery delivery{head.fetched.record, head.fetched.position, lane->number, head.counter,
-                            head.redelivered,    counting_,             error};
+    const Delivery delivery{head.fetched.record,
+                            head.fetched.position,
+                            lane->number,
+                            head.counter,
+                            head.redelivered,
+                            counting_,
+                            error};
     reply.got = &delivery;
     reply.message_count = ready();
     answer(op.from, op.token, reply);

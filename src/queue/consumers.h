@@ -15,12 +15,14 @@ namespace tarry {
 /// A consumer as its queue keeps it.
 struct Consumer {
   ConsumeRequest request;
-  uint32_t outstanding = 0;  // delivered and not settled; what is left when it is cancelled is forgotten here
-  uint32_t credit = 0;       // granted, for a channel-limited one
+  uint32_t outstanding =
+      0;  // delivered and not settled; what is left when it is cancelled is forgotten here
+  uint32_t credit = 0;         // granted, for a channel-limited one
   bool credit_wanted = false;  // asked and not yet granted
   bool paused = false;
-  bool active = true;          // false: waits behind the single active consumer
-  /// Sent to a connection on another shard and not yet heard of there, so that a busy shard's mail stays bounded.
+  bool active = true;  // false: waits behind the single active consumer
+  /// Sent to a connection on another shard and not yet heard of there, so that a busy shard's mail
+  /// stays bounded.
   uint64_t travelling_bytes = 0;
 
   // Of the present pass.
@@ -42,9 +44,9 @@ struct Consumer {
   bool listed_ = false;
 };
 
-/// Who gets the next message: strictly the highest priority that has capacity, round robin within it; or the single
-/// active consumer alone. Every step is O(1) in the number of consumers (O(log) in that of priorities), but for
-/// remove(). Own shard.
+/// Who gets the next message: strictly the highest priority that has capacity, round robin within
+/// it; or the single active consumer alone. Every step is O(1) in the number of consumers (O(log)
+/// in that of priorities), but for remove(). Own shard.
 class Consumers {
  public:
   explicit Consumers(bool single_active) : single_active_(single_active) {}
@@ -56,8 +58,8 @@ class Consumers {
   /// Requires that an exclusive one is alone (the actor refuses with 403).
   Consumer& add(ConsumeRequest request);
   Consumer* find(ConsumerId id);
-  /// With single active consumer the next by priority, then by age, becomes active; but not before everything that
-  /// the one before holds is settled, or what comes back would be out of order.
+  /// With single active consumer the next by priority, then by age, becomes active; but not before
+  /// everything that the one before holds is settled, or what comes back would be out of order.
   void remove(ConsumerId id);
   /// `count` deliveries of a consumer that has left were settled.
   void settled_after_leaving(ConsumerId id, uint32_t count);

@@ -29,9 +29,9 @@ const FieldTable* well_formed(const FieldValue& value) {
   return entry;
 }
 
-/// The queues between this death and the last one that a consumer caused, newest first, of those since the last
-/// publish by a client. Within an automatic stretch no {queue, reason} repeats (it would have been cut off), so the
-/// n-th newest entry is the n-th newest death.
+/// The queues between this death and the last one that a consumer caused, newest first, of those
+/// since the last publish by a client. Within an automatic stretch no {queue, reason} repeats (it
+/// would have been cut off), so the n-th newest entry is the n-th newest death.
 std::vector<std::string> cycle_queues(const Death& death, const FieldArray& history) {
   std::vector<std::string> queues;
   if (is_consumers_doing(death_reason_name(death.reason))) return queues;
@@ -54,9 +54,11 @@ FieldArray keys_of(const std::vector<std::string>& keys) {
   return array;
 }
 
-/// Takes the entry of this queue and reason out of `history`, or makes one, and puts it in front with one more count.
+/// Takes the entry of this queue and reason out of `history`, or makes one, and puts it in front
+/// with one more count.
 void add_death(FieldArray& history, const Death& death, std::string_view exchange,
-               const std::vector<std::string>& keys, const std::optional<std::string_view>& expiration) {
+               const std::vector<std::string>& keys,
+               const std::optional<std::string_view>& expiration) {
   const std::string reason = death_reason_name(death.reason);
   auto it = std::find_if(history.begin(), history.end(), [&](const FieldValue& value) {
     const FieldTable* entry = well_formed(value);
@@ -115,7 +117,8 @@ Rewritten rewrite_dead_letter(const Death& death) {
   out.hops = death.hops == UINT8_MAX ? UINT8_MAX : static_cast<uint8_t>(death.hops + 1);
   const auto [exchange, routing_key] = route_names(death.route);
 
-  // Both were checked when the message came in; if its bytes are damaged all the same, it goes on as it is.
+  // Both were checked when the message came in; if its bytes are damaged all the same, it goes on
+  // as it is.
   auto view = PropertiesView::parse(death.header);
   FieldTable headers;
   if (view && !view->headers.empty()) {
@@ -142,7 +145,8 @@ Rewritten rewrite_dead_letter(const Death& death) {
   if (death.delivery_count > 0) {
     headers.set("x-delivery-count", FieldValue::int64(static_cast<int64_t>(death.delivery_count)));
   }
-  if (!death.last_error.empty()) headers.set("x-last-error", FieldValue::text(std::string(death.last_error)));
+  if (!death.last_error.empty())
+    headers.set("x-last-error", FieldValue::text(std::string(death.last_error)));
   out.has_delivery_count = headers.find("x-delivery-count") != nullptr;
 
   if (death.new_routing_key) {
@@ -151,7 +155,8 @@ Rewritten rewrite_dead_letter(const Death& death) {
   } else {
     out.routing_keys = std::move(keys);
   }
-  out.header = view ? without_expiration(death.header, headers) : std::string(as_text(death.header));
+  out.header =
+      view ? without_expiration(death.header, headers) : std::string(as_text(death.header));
   return out;
 }
 

@@ -1,5 +1,6 @@
-// The holding queue of an x-delayed-message exchange: what comes in is parked until its x-delay is over, and then moved
-// through the exchange as a dead letter is, so that a crash neither loses nor doubles it.
+// The holding queue of an x-delayed-message exchange: what comes in is parked until its x-delay is
+// over, and then moved through the exchange as a dead letter is, so that a crash neither loses nor
+// doubles it.
 #include <algorithm>
 
 #include "queue/dead_letter.h"
@@ -16,7 +17,8 @@ constexpr uint64_t kDelayedBytesMax = 4 << 20;
 
 }  // namespace
 
-/// Parks what was published since the last turn, and after a crash what was stored but not parked yet.
+/// Parks what was published since the last turn, and after a crash what was stored but not parked
+/// yet.
 void QueueActor::park_delayed() {
   Lane* lane = find_lane(0);
   if (!lane) return;
@@ -49,7 +51,7 @@ void QueueActor::release(Lane& lane, const DueEntry& entry) {
 }
 
 void QueueActor::send_delayed(Lane& lane, const Position& position, const RecordView& record,
-                           std::vector<QueueId> holders) {
+                              std::vector<QueueId> holders) {
   const auto properties = PropertiesView::parse(record.header);
   if (!properties) return lane.log->settle({position, 1});  // it was checked when it came in
   ReleasedMessage released = release_from_delay(record.header, *properties);
@@ -83,10 +85,11 @@ void QueueActor::count_released(DeadLetterResult result) {
   if (now_floor_ms_ < last_drop_log_ms_ + 1000) return;  // a line a queue at most
   last_drop_log_ms_ = now_floor_ms_;
   const bool refused = result == DeadLetterResult::refused;
-  home_.impl().log->log(refused ? spdlog::level::warn : spdlog::level::debug,
-                        "exchange '{}' in vhost '{}': dropped {} message(s) whose delay was over: {}",
-                        identity_.holds_for, identity_.vhost, drops_since_log_,
-                        refused ? "no queue has room" : "no queue is bound for them");
+  home_.impl().log->log(
+      refused ? spdlog::level::warn : spdlog::level::debug,
+      "exchange '{}' in vhost '{}': dropped {} message(s) whose delay was over: {}",
+      identity_.holds_for, identity_.vhost, drops_since_log_,
+      refused ? "no queue has room" : "no queue is bound for them");
   drops_since_log_ = 0;
 }
 

@@ -11,8 +11,8 @@ namespace {
 // What one consumer gets in a pass before the connections send; at least one message.
 constexpr uint64_t kPassBytes = 256 * 1024;
 constexpr uint64_t kDeliveryOverheadBytes = 64;
-// With several consumers of one priority they are dealt to one by one while little waits, else in bursts, or the runs
-// that are settled together would shatter (design-notes 5).
+// With several consumers of one priority they are dealt to one by one while little waits, else in
+// bursts, or the runs that are settled together would shatter (design-notes 5).
 constexpr uint64_t kLargeBacklog = 1000;
 constexpr uint32_t kBurst = 16;
 
@@ -80,9 +80,15 @@ uint32_t QueueActor::deliver_fresh(Lane& lane, Consumer& consumer, uint32_t most
       continue;
     }
     log.take();
-    consumer.batch.push_back({fetched.record, fetched.position, lane.number, fetched.counter,
-                              fetched.redelivered, counting_, {}});
-    if (fetched.has_error) [[unlikely]] consumer.batch.back().last_error = error_of(lane, fetched);
+    consumer.batch.push_back({fetched.record,
+                              fetched.position,
+                              lane.number,
+                              fetched.counter,
+                              fetched.redelivered,
+                              counting_,
+                              {}});
+    if (fetched.has_error) [[unlikely]]
+      consumer.batch.back().last_error = error_of(lane, fetched);
     consumer.batch_bytes += cost_of(fetched.record);
     bytes += fetched.record.body.size();
     redelivered += fetched.redelivered;
@@ -98,7 +104,8 @@ uint32_t QueueActor::deliver_fresh(Lane& lane, Consumer& consumer, uint32_t most
 bool QueueActor::deliver_one(Lane& lane, Consumer& consumer) {
   Head head;
   if (head_of(lane, head) != Fetch::ok) {
-    // Nothing at all can be a lane whose last records were damaged; the others go on in the next turn.
+    // Nothing at all can be a lane whose last records were damaged; the others go on in the next
+    // turn.
     blocked_ = true;
     return false;
   }
@@ -148,7 +155,8 @@ void QueueActor::flush_batches() {
     }
     const Requester to = consumer->request.from;
     if (to.home != &home_) {
-      home_.impl().batches.to(*to.home).deliver(shared_from_this(), to.connection, id, batch, bytes);
+      home_.impl().batches.to(*to.home).deliver(shared_from_this(), to.connection, id, batch,
+                                                bytes);
     } else if (DeliverySink* sink = home_.find_sink(to.connection)) {
       sink->on_deliver(id, batch);
     } else {

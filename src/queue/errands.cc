@@ -43,8 +43,8 @@ std::string WaitingId::text() const {
 std::optional<WaitingId> WaitingId::parse(const std::string& text) {
   std::string_view rest = text;
   WaitingId id;
-  if (!take_hex(rest, '-', id.due_ms) || !take_hex(rest, '-', id.lane) || !take_hex(rest, '-', id.segment) ||
-      !take_hex(rest, '\0', id.ordinal)) {
+  if (!take_hex(rest, '-', id.due_ms) || !take_hex(rest, '-', id.lane) ||
+      !take_hex(rest, '-', id.segment) || !take_hex(rest, '\0', id.ordinal)) {
     return std::nullopt;
   }
   return id;
@@ -76,7 +76,8 @@ std::optional<RedrivePlan> RedrivePlan::parse(const std::string& text) {
   return plan;
 }
 
-bool header_matches(ByteSpan header, const std::string& name, const std::optional<std::string>& value) {
+bool header_matches(ByteSpan header, const std::string& name,
+                    const std::optional<std::string>& value) {
   auto view = PropertiesView::parse(header);
   if (!view || view->headers.empty()) return false;
   auto table = FieldTable::decode(view->headers);
@@ -92,11 +93,16 @@ bool header_matches(ByteSpan header, const std::string& name, const std::optiona
 
 const char* dead_letter_failure(DeadLetterResult result) {
   switch (result) {
-    case DeadLetterResult::stored: return "stored";
-    case DeadLetterResult::no_exchange: return "the dead-letter exchange does not exist";
-    case DeadLetterResult::no_route: return "no queue is bound for it";
-    case DeadLetterResult::cycle: return "it would go round in an automatic cycle";
-    case DeadLetterResult::refused: return "no target has room for it";
+    case DeadLetterResult::stored:
+      return "stored";
+    case DeadLetterResult::no_exchange:
+      return "the dead-letter exchange does not exist";
+    case DeadLetterResult::no_route:
+      return "no queue is bound for it";
+    case DeadLetterResult::cycle:
+      return "it would go round in an automatic cycle";
+    case DeadLetterResult::refused:
+      return "no target has room for it";
   }
   return "";
 }
@@ -166,7 +172,8 @@ void QueueActor::errand_move_done(uint64_t token, DeadLetterResult result) {
   schedule();
 }
 
-/// Its record was found where it went to: the source can go. Routed to nowhere, past the one that holds it.
+/// Its record was found where it went to: the source can go. Routed to nowhere, past the one that
+/// holds it.
 bool QueueActor::finish_redriven(const Origin& origin, std::vector<QueueId> holders) {
   if (!sink_of_letters()) return false;
   const Position position{origin.segment, origin.ordinal, 0};

@@ -1,4 +1,5 @@
-// Time to live: of the queue and of single messages, on time wherever they stand (retry-spec 26, design-notes 7).
+// Time to live: of the queue and of single messages, on time wherever they stand (retry-spec 26,
+// design-notes 7).
 #include <algorithm>
 #include <array>
 
@@ -33,8 +34,9 @@ void QueueActor::note_own_ttl(Lane& lane, const Position& position, const Publis
     lane.greatest_own_expiry = expires_ms;
     return;
   }
-  // Something ahead stays longer, so that the head says nothing about this one. Its expiry is taken without the
-  // queue's TTL, which a policy may change: that one is in the order of the queue in any case.
+  // Something ahead stays longer, so that the head says nothing about this one. Its expiry is taken
+  // without the queue's TTL, which a policy may change: that one is in the order of the queue in
+  // any case.
   if (expires_ms < lane.greatest_own_expiry) {
     DueEntry entry;
     entry.due_ms = expires_ms;
@@ -85,7 +87,8 @@ void QueueActor::run_expiry_checks() {
     entry.lane = check.lane;
     entry.kind = check.kind;
     if (check.kind == kExpiresReturned) {
-      // A return that is long overdue when a TTL is set can have expired before it was due: then its head shows it.
+      // A return that is long overdue when a TTL is set can have expired before it was due: then
+      // its head shows it.
       const uint64_t behind = expires_ms - std::min(expires_ms, check.due_ms);
       if (expires_ms < check.due_ms || behind > UINT32_MAX) continue;
       entry.delay_ms = static_cast<uint32_t>(behind);
@@ -114,7 +117,8 @@ void QueueActor::expire() {
       if (taken >= kExpireSlice) schedule();
     }
   }
-  const bool all_looked_at = !consumers_.next();  // a TTL of 0 still has a chance while somebody can take it
+  const bool all_looked_at =
+      !consumers_.next();  // a TTL of 0 still has a chance while somebody can take it
   for (auto& lane : lanes_) {
     if (lane && may_expire(*lane) && !expire_heads(*lane, expire_ttl_zero_ && all_looked_at)) {
       schedule();

@@ -1,6 +1,7 @@
-// Dead letters that no target takes, of a queue with x-dead-letter-strategy at-least-once (retry-spec 41): held, and
-// tried again until one takes them. They lie where they lay; an event says that they are dying, so that a crash changes
-// nothing. What waits for its next try costs no memory beyond the due index's budget.
+// Dead letters that no target takes, of a queue with x-dead-letter-strategy at-least-once
+// (retry-spec 41): held, and tried again until one takes them. They lie where they lay; an event
+// says that they are dying, so that a crash changes nothing. What waits for its next try costs no
+// memory beyond the due index's budget.
 #include <algorithm>
 #include <array>
 
@@ -11,12 +12,12 @@
 namespace tarry {
 namespace {
 
-constexpr uint8_t kHeldPurpose = 3;        // among a queue's due indexes
-constexpr uint32_t kFirstTryMs = 100;      // doubled with every try of one letter
+constexpr uint8_t kHeldPurpose = 3;    // among a queue's due indexes
+constexpr uint32_t kFirstTryMs = 100;  // doubled with every try of one letter
 constexpr uint32_t kTryMsMax = 10'000;
-constexpr size_t kHeldBatch = 256;         // tried at a time; the next batch once all of it were answered
-constexpr uint64_t kHeldStepMs = 50;       // between two batches, unless letters get through
-constexpr uint64_t kHeldLogMs = 10'000;    // a line a queue at most
+constexpr size_t kHeldBatch = 256;  // tried at a time; the next batch once all of it were answered
+constexpr uint64_t kHeldStepMs = 50;     // between two batches, unless letters get through
+constexpr uint64_t kHeldLogMs = 10'000;  // a line a queue at most
 
 }  // namespace
 
@@ -24,8 +25,8 @@ constexpr uint64_t kHeldLogMs = 10'000;    // a line a queue at most
 void QueueActor::hold(const Move& move, const char* why) {
   Lane& lane = *find_lane(move.lane);
   if (!move.marked) {
-    lane.log->mark_dying(move.position,
-                         {static_cast<uint8_t>(move.reason), move.delivery_count, now_floor_ms_, {}});
+    lane.log->mark_dying(
+        move.position, {static_cast<uint8_t>(move.reason), move.delivery_count, now_floor_ms_, {}});
   }
   DueEntry entry;
   entry.delay_ms = move.held_ms == 0 ? kFirstTryMs : std::min(move.held_ms * 2, kTryMsMax);
@@ -38,8 +39,9 @@ void QueueActor::hold(const Move& move, const char* why) {
   add_held(entry);
   if (now_floor_ms_ < last_held_log_ms_ + kHeldLogMs) return;
   last_held_log_ms_ = now_floor_ms_;
-  home_.impl().log->warn("{}: {} dead letter(s) held and tried again, the last one for reason {}: {}", text_of(""),
-                         held_count(), death_reason_name(move.reason), why);
+  home_.impl().log->warn(
+      "{}: {} dead letter(s) held and tried again, the last one for reason {}: {}", text_of(""),
+      held_count(), death_reason_name(move.reason), why);
 }
 
 void QueueActor::add_held(const DueEntry& entry) {
@@ -74,8 +76,8 @@ void QueueActor::try_held() {
     return;
   }
   if (held_trying_ > 0) return;  // an answer wakes us
-  const uint64_t next_ms =
-      std::max(held_hurry_ ? 0 : held_->next_due_ms().value_or(0), held_hurry_ ? 0 : held_tried_ms_ + kHeldStepMs);
+  const uint64_t next_ms = std::max(held_hurry_ ? 0 : held_->next_due_ms().value_or(0),
+                                    held_hurry_ ? 0 : held_tried_ms_ + kHeldStepMs);
   if (next_ms > now_floor_ms_) return arm(held_timer_, next_ms);
   if (!death_room()) return;  // likewise
   held_tried_ms_ = now_floor_ms_;
@@ -86,14 +88,16 @@ void QueueActor::try_held() {
     const DueEntry& entry = due[i];
     Lane* lane = find_lane(entry.lane);
     if (!lane || !lane->log->live(entry.position)) continue;
-    DyingRun dying{entry.lane, {entry.position, 1}, static_cast<DeathReason>(entry.kind), entry.counter};
+    DyingRun dying{
+        entry.lane, {entry.position, 1}, static_cast<DeathReason>(entry.kind), entry.counter};
     dying.marked = true;
     dying.held_ms = entry.delay_ms;
     dying_.push_back(std::move(dying));
     ++dying_count_;
     ++held_trying_;
   }
-  if (held_trying_ == 0 && held_->size() > 0) arm(held_timer_, now_floor_ms_ + kHeldStepMs);  // a page is being read
+  if (held_trying_ == 0 && held_->size() > 0)
+    arm(held_timer_, now_floor_ms_ + kHeldStepMs);  // a page is being read
 }
 
 /// The try of a letter that was held has come to an end.

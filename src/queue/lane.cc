@@ -16,10 +16,10 @@ void RequeuedRuns::add(const Entry& entry) {
 uint64_t RequeuedRuns::take_front(std::optional<uint64_t> body_bytes) {
   auto it = by_position_.begin();
   Entry entry = it->second;
-  uint64_t bytes = entry.run.count == 1
-                       ? entry.body_bytes
-                       : std::min(entry.body_bytes,
-                                  body_bytes.value_or(entry.body_bytes / entry.run.count));
+  uint64_t bytes =
+      entry.run.count == 1
+          ? entry.body_bytes
+          : std::min(entry.body_bytes, body_bytes.value_or(entry.body_bytes / entry.run.count));
   --count_;
   body_bytes_ -= bytes;
   if (entry.run.count == 1) {

@@ -27,7 +27,7 @@ class RequeuedRuns {
     uint32_t counter = 0;
     bool redelivered = false;
     uint64_t body_bytes = 0;  // of what is left of it; may be an estimate
-    Ticket ticket = 0;        // its raised counter is durable once this has passed; 0: no need to wait
+    Ticket ticket = 0;  // its raised counter is durable once this has passed; 0: no need to wait
   };
 
   uint64_t count() const { return count_; }
@@ -35,8 +35,8 @@ class RequeuedRuns {
   bool empty() const { return count_ == 0; }
   void add(const Entry& entry);
   const Entry& front() const { return by_position_.begin()->second; }
-  /// Takes the first record of front(); `body_bytes` is what it turned out to have (none: unknown). Returns the bytes
-  /// by which body_bytes() fell.
+  /// Takes the first record of front(); `body_bytes` is what it turned out to have (none: unknown).
+  /// Returns the bytes by which body_bytes() fell.
   uint64_t take_front(std::optional<uint64_t> body_bytes);
   /// Takes one record from wherever it stands; none if it is not here.
   std::optional<Entry> take(const Position& position);
@@ -91,12 +91,14 @@ struct Lane {
   std::unique_ptr<MessageLog> log;
   RequeuedRuns requeued;
   DueReturns returns;
-  /// Due times of returns that are out, so that one that is put back finds its place (by position_key).
+  /// Due times of returns that are out, so that one that is put back finds its place (by
+  /// position_key).
   std::unordered_map<uint64_t, uint64_t> returns_out;
 
   // Messages with their own expiration (design-notes 7, "TTL").
-  bool own_ttl_seen = false;         // since it was last empty
-  uint64_t greatest_own_expiry = 0;  // of all that was appended since then; UINT64_MAX: one without an end
+  bool own_ttl_seen = false;  // since it was last empty
+  uint64_t greatest_own_expiry =
+      0;  // of all that was appended since then; UINT64_MAX: one without an end
 
   uint64_t ready() const { return log->fresh_count() + requeued.count() + returns.count(); }
   uint64_t ready_bytes() const {

@@ -10,8 +10,9 @@ namespace tarry {
 Result<std::unique_ptr<MessageLog>> QueueActor::open_log(uint8_t number) {
   MessageLog::Options options;
   const Store& store = store_.store();
-  options.directory = (identity_.durable ? store.queue_directory(id_) : store.transient_directory(id_)) + "/" +
-                      std::to_string(number);
+  options.directory =
+      (identity_.durable ? store.queue_directory(id_) : store.transient_directory(id_)) + "/" +
+      std::to_string(number);
   options.durable = identity_.durable;
   options.queue_id = id_.value;
   options.lane = number;
@@ -30,7 +31,8 @@ void QueueActor::adopt_lane(uint8_t number, std::unique_ptr<MessageLog> log) {
 
 Lane* QueueActor::lane_for(uint8_t priority) {
   const auto number = static_cast<uint8_t>(std::min<uint16_t>(priority, identity_.max_priority));
-  if (Lane* lane = find_lane(number)) [[likely]] return lane;
+  if (Lane* lane = find_lane(number)) [[likely]]
+    return lane;
   auto log = open_log(number);
   if (!log) {
     home_.impl().log->error("{}: cannot open its log, publishes are refused: {}", text_of(""),

@@ -10,7 +10,8 @@ namespace tarry {
 void QueueActor::consume(ConsumeRequest request, uint64_t token) {
   const Requester from = request.from;
   QueueReply reply;
-  // With a single active consumer there is nothing to be exclusive about, and RabbitMQ refuses it with these words.
+  // With a single active consumer there is nothing to be exclusive about, and RabbitMQ refuses it
+  // with these words.
   const bool taken = consumers_.count() > 0 || identity_.single_active_consumer;
   if (consumers_.exclusive() || (request.exclusive && taken)) {
     reply.error = PeerError::access_refused(text_of(" in exclusive use"));
@@ -68,9 +69,7 @@ void QueueActor::check_unused() {
   }
 }
 
-PeerError QueueActor::gone_error() const {
-  return PeerError::not_found("no " + text_of(""));
-}
+PeerError QueueActor::gone_error() const { return PeerError::not_found("no " + text_of("")); }
 
 void QueueActor::end_of_life() {
   gone_ = true;
@@ -100,7 +99,8 @@ void QueueActor::end_of_life() {
   expiries_.reset();
   held_.reset();
   found_dying_.clear();
-  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_}) timer->cancel();
+  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_})
+    timer->cancel();
   expiry_checks_.clear();
   for (const LateReject& late : late_rejects_) {
     if (late.word) owe_confirm(*late.word, true);
@@ -111,8 +111,8 @@ void QueueActor::end_of_life() {
   dying_.clear();
   dying_count_ = purge_delayed_left_ = 0;
   unacked_ = unacked_bytes_ = 0;
-  // Deliveries of this turn still point into the logs. A durable queue's files go once the removal of its definition
-  // is durable: the broker's part.
+  // Deliveries of this turn still point into the logs. A durable queue's files go once the removal
+  // of its definition is durable: the broker's part.
   auto lanes = std::make_shared<std::vector<std::unique_ptr<Lane>>>(std::move(lanes_));
   lanes_.clear();
   for (auto& lane : *lanes) {

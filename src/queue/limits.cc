@@ -39,7 +39,8 @@ void QueueActor::enforce_limits() {
 }
 
 Fetch QueueActor::drop_victim() {
-  // The lowest priority that has anything but due returns; its requeued runs are older than what is behind the cursor.
+  // The lowest priority that has anything but due returns; its requeued runs are older than what is
+  // behind the cursor.
   for (auto& lane : lanes_) {
     if (!lane) continue;
     if (!lane->requeued.empty()) {

@@ -1,4 +1,5 @@
-// The dead-letter stage's traffic: what dies, what is on its way, what is dropped (retry-spec 30 to 32).
+// The dead-letter stage's traffic: what dies, what is on its way, what is dropped (retry-spec 30 to
+// 32).
 #include <algorithm>
 
 #include "queue/dead_letter.h"
@@ -228,8 +229,10 @@ void QueueActor::count_drop(DeathReason reason, uint64_t count, const char* why)
   if (now_floor_ms_ < last_drop_log_ms_ + kDropLogMs) return;
   last_drop_log_ms_ = now_floor_ms_;
   const auto level = settings_.dead_letter_exchange ? spdlog::level::warn : spdlog::level::debug;
-  home_.impl().log->log(level, "{}: dropped {} message(s) instead of dead-lettering them, the last one for reason {}: {}",
-                        text_of(""), drops_since_log_, death_reason_name(reason), why);
+  home_.impl().log->log(
+      level,
+      "{}: dropped {} message(s) instead of dead-lettering them, the last one for reason {}: {}",
+      text_of(""), drops_since_log_, death_reason_name(reason), why);
   drops_since_log_ = 0;
 }
 
@@ -249,7 +252,8 @@ bool QueueActor::finish_move(const Origin& origin, std::vector<QueueId> holders)
   if (gone_ || !lane || !lane->log->live(position)) return false;
   refresh_time();
   DyingRun dying{origin.lane, {position, 1}, DeathReason::rejected, 0, std::move(holders), true};
-  if (auto found = found_dying_.find({origin.lane, position_key(position)}); found != found_dying_.end()) {
+  if (auto found = found_dying_.find({origin.lane, position_key(position)});
+      found != found_dying_.end()) {
     dying.guessed = false;
     dying.marked = true;
     dying.reason = static_cast<DeathReason>(found->second.reason);

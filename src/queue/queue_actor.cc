@@ -31,7 +31,8 @@ QueueActor::QueueActor(QueueShard& home, QueueId id, QueueIdentity identity, Que
       unused_timer_([this] { check_unused(); }),
       last_use_(shard_.steady_now()) {
   adopt_settings();
-  if (identity_.deduplication) deduplicator_ = std::make_unique<Deduplicator>(*identity_.deduplication);
+  if (identity_.deduplication)
+    deduplicator_ = std::make_unique<Deduplicator>(*identity_.deduplication);
   std::lock_guard lock(home.impl().actors_mutex);
   home.impl().actors.insert(this);
 }
@@ -52,7 +53,8 @@ void QueueActor::close() {
   companion_.reset();
   expiries_.reset();
   held_.reset();
-  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_}) timer->cancel();
+  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_})
+    timer->cancel();
   errands_.clear();
   errand_moves_.clear();
   lanes_.clear();
@@ -85,8 +87,8 @@ void QueueActor::recover(std::vector<std::pair<Origin, QueueId>>& origins) {
       found_dying_.emplace(std::pair(lane_number, position_key(dying.position)), dying);
     }
     const bool used = (*log)->fresh_count() > 0 || !(*log)->recovered_parked().empty() ||
-                      !(*log)->recovered_dying().empty() ||
-                      !(*log)->recovered_origins().empty() || (*log)->segment_count() > 0;
+                      !(*log)->recovered_dying().empty() || !(*log)->recovered_origins().empty() ||
+                      (*log)->segment_count() > 0;
     (*log)->forget_recovered();
     if (!used) continue;
     adopt_lane(lane_number, std::move(*log));
@@ -138,7 +140,8 @@ void QueueActor::adopt_settings() {
   limited_ = settings_.max_length || settings_.max_length_bytes;
   rejecting_ = limited_ && settings_.overflow != Overflow::drop_head;
   queue_ttl_ms_ = settings_.message_ttl_ms.value_or(UINT64_MAX);
-  figures_->consumer_timeout_ms.store(settings_.consumer_timeout_ms.value_or(0), std::memory_order_relaxed);
+  figures_->consumer_timeout_ms.store(settings_.consumer_timeout_ms.value_or(0),
+                                      std::memory_order_relaxed);
 }
 
 void QueueActor::apply(QueueSettings settings) {
@@ -169,7 +172,7 @@ void QueueActor::publish(const PublishRequest& request) {
     return schedule();
   }
   RecordParts parts;
-  parts.published_ms = now_ceil_ms_;  // never expires early
+  parts.published_ms = now_ceil_ms_;                      // never expires early
   parts.ttl_ms = is_holding() ? kNoTtl : request.ttl_ms;  // counted from when its delay is over
   parts.persistent = request.persistent;
   parts.hops = request.hops;

@@ -28,12 +28,14 @@ namespace tarry {
 class QueueErrand;
 class QueueShard;
 
-/// Takes no memory until something is put in (std::deque takes 600 bytes): of a queue's lists most never hold anything.
+/// Takes no memory until something is put in (std::deque takes 600 bytes): of a queue's lists most
+/// never hold anything.
 template <class T>
 using Fifo = boost::container::deque<T>;
 
-/// One queue. Commands change its state at once; what follows from them (answers, deliveries, limits, dead letters,
-/// confirms) happens once a turn, in on_turn_end(), in the order that is written there. Own shard only.
+/// One queue. Commands change its state at once; what follows from them (answers, deliveries,
+/// limits, dead letters, confirms) happens once a turn, in on_turn_end(), in the order that is
+/// written there. Own shard only.
 ///
 /// A message is in one place at a time:
 ///   fresh     behind a lane's cursor
@@ -98,14 +100,15 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
 
   // What the due and expiry indexes' entries mean (DueEntry::kind).
   enum Kind : uint8_t {
-    kDue,               // companion: the delay ends
-    kExpiresParked,     // companion: it expires before that
-    kExpiresFresh,      // expiry index: behind others that expire later or never
+    kDue,            // companion: the delay ends
+    kExpiresParked,  // companion: it expires before that
+    kExpiresFresh,   // expiry index: behind others that expire later or never
     kExpiresRequeued,
-    kExpiresReturned,   // its due time is due_ms - delay_ms
+    kExpiresReturned,  // its due time is due_ms - delay_ms
   };
-  /// A command that is answered at the turn's end: `answer` before deliveries, the others after them (what came before
-  /// them is for the consumers first, and under the limits). Nobody has two of them on their way.
+  /// A command that is answered at the turn's end: `answer` before deliveries, the others after
+  /// them (what came before them is for the consumers first, and under the limits). Nobody has two
+  /// of them on their way.
   struct Op {
     enum class Kind : uint8_t { answer, get, cancel, stat, remove } kind{};
     Requester from;
@@ -135,7 +138,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
     uint8_t lane;
     Run run;
     DeathReason reason;
-    uint32_t delivery_count;  // that the last delivery carried
+    uint32_t delivery_count;            // that the last delivery carried
     std::vector<QueueId> holders = {};  // of a move that a crash interrupted
     bool guessed = false;               // such a one of which nothing says why it died
     bool marked = false;                // the log knows that it is dying
@@ -195,16 +198,21 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
 
   // lanes.cc
   Lane* lane_for(uint8_t priority);  // null: the log could not be opened (logged)
-  Lane* find_lane(uint8_t number) { return number < lanes_.size() ? lanes_[number].get() : nullptr; }
+  Lane* find_lane(uint8_t number) {
+    return number < lanes_.size() ? lanes_[number].get() : nullptr;
+  }
   Result<std::unique_ptr<MessageLog>> open_log(uint8_t number);
   void adopt_lane(uint8_t number, std::unique_ptr<MessageLog> log);
   Lane* highest_ready();
   Fetch head_of(Lane& lane, Head& out);
   void take_head(Lane& lane, Head& head);
   void ask_gate();
-  bool may_expire(const Lane& lane) const { return queue_ttl_ms_ != UINT64_MAX || lane.own_ttl_seen; }
+  bool may_expire(const Lane& lane) const {
+    return queue_ttl_ms_ != UINT64_MAX || lane.own_ttl_seen;
+  }
   bool expired(const RecordView& record, bool came_back = false) const;
-  /// What x-delivery-count the delivery before carried, for a record whose counter is now `counter`.
+  /// What x-delivery-count the delivery before carried, for a record whose counter is now
+  /// `counter`.
   uint32_t last_shown(uint32_t counter) const { return counting_ && counter > 0 ? counter - 1 : 0; }
 
   // deliver.cc
@@ -275,7 +283,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t dead_lettering() const { return held_count() + dying_count_ + moves_.size(); }
 
   // expiry.cc
-  void note_own_ttl(Lane& lane, const Position& position, const PublishRequest& request, bool alone);
+  void note_own_ttl(Lane& lane, const Position& position, const PublishRequest& request,
+                    bool alone);
   void check_expiry_later(Lane& lane, const Run& run, Kind kind, uint64_t due_ms);
   void expire();
   bool expire_heads(Lane& lane, bool ttl_zero_too);
@@ -297,7 +306,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   bool is_holding() const { return !identity_.holds_for.empty(); }
   void park_delayed();
   void release(Lane& lane, const DueEntry& entry);
-  void send_delayed(Lane& lane, const Position& position, const RecordView& record, std::vector<QueueId> holders);
+  void send_delayed(Lane& lane, const Position& position, const RecordView& record,
+                    std::vector<QueueId> holders);
   void count_released(DeadLetterResult result);
 
   // moves.cc
@@ -338,22 +348,23 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   const QueueIdentity identity_;
   const std::shared_ptr<QueueFigures> figures_;
   const std::shared_ptr<std::atomic<bool>> home_open_;
-  QueueHandle* handle_ = nullptr;      // not to be used once gone, when its holders may have let go of it
+  QueueHandle* handle_ =
+      nullptr;  // not to be used once gone, when its holders may have let go of it
   std::weak_ptr<QueueHandle> weak_handle_;
   ShardAffine affine_;
 
   // -- Settings, and what follows from them
   QueueSettings settings_;
-  bool counting_ = false;     // deliveries carry the counter (retry-spec 14)
-  bool rejecting_ = false;    // a limit with one of the reject-publish overflows
+  bool counting_ = false;   // deliveries carry the counter (retry-spec 14)
+  bool rejecting_ = false;  // a limit with one of the reject-publish overflows
   bool limited_ = false;
   uint64_t queue_ttl_ms_ = UINT64_MAX;
 
   // -- State
   bool gone_ = false;
   bool scheduled_ = false;
-  bool removing_ = false;     // auto-delete or x-expires has struck; carried out at the turn's end
-  WallTime time_{-1};         // the shard's, when these were computed:
+  bool removing_ = false;  // auto-delete or x-expires has struck; carried out at the turn's end
+  WallTime time_{-1};      // the shard's, when these were computed:
   uint64_t now_floor_ms_ = 0, now_ceil_ms_ = 0;
 
   std::vector<std::unique_ptr<Lane>> lanes_;  // by priority; made at the first message
@@ -362,30 +373,33 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t transient_seen_ = 0, persistent_seen_ = 0;  // since it was last empty
 
   Fifo<Op> ops_, gets_, late_ops_;
-  std::vector<ConsumerId> served_;         // have something in their batch
-  Fifo<std::string> error_texts_;    // that the batches of this pass point at
-  bool blocked_ = false;                   // this pass: the next message is being read, or waits for a barrier
-  std::vector<PendingConfirm> confirms_;   // owed at this turn's end
+  std::vector<ConsumerId> served_;  // have something in their batch
+  Fifo<std::string> error_texts_;   // that the batches of this pass point at
+  bool blocked_ = false;  // this pass: the next message is being read, or waits for a barrier
+  std::vector<PendingConfirm> confirms_;      // owed at this turn's end
   std::vector<ConfirmRange> confirm_ranges_;  // of the connection that is told at the moment
-  DurableBatch next_durable_;              // owed after the next barrier
-  Fifo<DurableBatch> durable_;       // oldest first
-  bool gate_asked_ = false;                // a requeued run waits for its barrier, and it was asked for
+  DurableBatch next_durable_;                 // owed after the next barrier
+  Fifo<DurableBatch> durable_;                // oldest first
+  bool gate_asked_ = false;  // a requeued run waits for its barrier, and it was asked for
 
   // For jitter: 8 bytes of state, the low bits are not used.
-  std::linear_congruential_engine<uint64_t, 6364136223846793005, 1442695040888963407, 0> random_{std::random_device{}()};
+  std::linear_congruential_engine<uint64_t, 6364136223846793005, 1442695040888963407, 0> random_{
+      std::random_device{}()};
   std::unique_ptr<Companion> companion_;  // of a holding queue, too: what waits for its x-delay
   std::unique_ptr<Deduplicator> deduplicator_;
   Fifo<LateReject> late_rejects_;
-  std::vector<PendingReply> late_syncs_;   // wait until there are no late rejects
-  std::set<std::pair<uint8_t, uint64_t>> moving_parked_;  // recovered moves whose entry is still in the companion
-  uint64_t purge_delayed_before_ms_ = 0;   // the operator emptied the companion of what was rejected before; 0: no
+  std::vector<PendingReply> late_syncs_;  // wait until there are no late rejects
+  std::set<std::pair<uint8_t, uint64_t>>
+      moving_parked_;  // recovered moves whose entry is still in the companion
+  uint64_t purge_delayed_before_ms_ =
+      0;  // the operator emptied the companion of what was rejected before; 0: no
   uint64_t purge_delayed_left_ = 0;
   Timer purge_timer_;
   bool drain_paused_ = false;
 
   std::unique_ptr<DueIndex> expiries_;
   Fifo<ExpiryCheck> expiry_checks_;
-  bool expire_ttl_zero_ = false;           // something with a TTL of 0 came in: it goes now or never
+  bool expire_ttl_zero_ = false;  // something with a TTL of 0 came in: it goes now or never
 
   Fifo<DyingRun> dying_;
   uint64_t dying_count_ = 0;
@@ -395,7 +409,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t last_drop_log_ms_ = 0, drops_since_log_ = 0;
 
   std::vector<std::shared_ptr<QueueErrand>> errands_;
-  /// Moves that belong to errands, by token; null: of a redrive that a crash interrupted, at that place.
+  /// Moves that belong to errands, by token; null: of a redrive that a crash interrupted, at that
+  /// place.
   struct ErrandMove {
     std::shared_ptr<QueueErrand> errand;
     uint8_t lane;
@@ -404,12 +419,13 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   std::unordered_map<uint64_t, ErrandMove> errand_moves_;
   bool tidying_ = false;
 
-  // Dead letters that no target takes (retry-spec 41), by the time of the next try. DueEntry::kind is the DeathReason,
-  // counter the delivery count, delay_ms how long it is held before that try.
+  // Dead letters that no target takes (retry-spec 41), by the time of the next try. DueEntry::kind
+  // is the DeathReason, counter the delivery count, delay_ms how long it is held before that try.
   std::unique_ptr<DueIndex> held_;
-  std::map<std::pair<uint8_t, uint64_t>, RecoveredDying> found_dying_;  // by lane and position; until the first turn's end
-  uint32_t held_trying_ = 0;               // of the present batch
-  bool held_hurry_ = false;                // one got through: the others are tried at once
+  std::map<std::pair<uint8_t, uint64_t>, RecoveredDying>
+      found_dying_;           // by lane and position; until the first turn's end
+  uint32_t held_trying_ = 0;  // of the present batch
+  bool held_hurry_ = false;   // one got through: the others are tried at once
   uint64_t held_tried_ms_ = 0;
   uint64_t last_held_log_ms_ = 0;
   Timer held_timer_;

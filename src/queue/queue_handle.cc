@@ -8,8 +8,8 @@
 namespace tarry {
 namespace {
 
-/// Runs `command` on the actor: at once on its own shard, else in this turn's batch for its shard (from a thread that
-/// is no shard's: on its way now).
+/// Runs `command` on the actor: at once on its own shard, else in this turn's batch for its shard
+/// (from a thread that is no shard's: on its way now).
 template <class Command>
 void tell(QueueShard& home, const std::shared_ptr<QueueActor>& actor, Command command) {
   QueueShard* here = QueueShard::current();
@@ -75,8 +75,10 @@ void QueueHandle::consume(ConsumeRequest request, uint64_t token) {
   });
 }
 
-void QueueHandle::cancel(ConsumerId consumer, Requester from, uint64_t token, bool last_deliveries) {
-  tell(home_, actor_, [=](QueueActor& actor) { actor.cancel(consumer, from, token, last_deliveries); });
+void QueueHandle::cancel(ConsumerId consumer, Requester from, uint64_t token,
+                         bool last_deliveries) {
+  tell(home_, actor_,
+       [=](QueueActor& actor) { actor.cancel(consumer, from, token, last_deliveries); });
 }
 
 void QueueHandle::get(bool no_ack, Requester from, uint64_t token) {
@@ -96,8 +98,7 @@ void QueueHandle::sync(Requester from, uint64_t token) {
 }
 
 void QueueHandle::remove(bool if_unused, bool if_empty, Requester from, uint64_t token) {
-  tell(home_, actor_,
-       [=](QueueActor& actor) { actor.remove(if_unused, if_empty, from, token); });
+  tell(home_, actor_, [=](QueueActor& actor) { actor.remove(if_unused, if_empty, from, token); });
 }
 
 void QueueHandle::close_move(const Origin& origin) {
@@ -138,23 +139,27 @@ void QueueHandle::list_waiting(WaitingQuery query, std::function<void(WaitingPag
 }
 
 void QueueHandle::act_on_waiting(WaitingOrder order, std::function<void(WaitingOutcome)> done) {
-  tell(home_, actor_, [order = std::move(order), done = std::move(done)](QueueActor& actor) mutable {
-    actor.act_on_waiting(std::move(order), std::move(done));
-  });
+  tell(home_, actor_,
+       [order = std::move(order), done = std::move(done)](QueueActor& actor) mutable {
+         actor.act_on_waiting(std::move(order), std::move(done));
+       });
 }
 
-void QueueHandle::park_given(std::vector<GivenMessage> messages, std::function<void(WaitingOutcome)> done) {
-  tell(home_, actor_, [messages = std::move(messages), done = std::move(done)](QueueActor& actor) mutable {
-    actor.park_given(messages, std::move(done));
-  });
+void QueueHandle::park_given(std::vector<GivenMessage> messages,
+                             std::function<void(WaitingOutcome)> done) {
+  tell(home_, actor_,
+       [messages = std::move(messages), done = std::move(done)](QueueActor& actor) mutable {
+         actor.park_given(messages, std::move(done));
+       });
 }
 
 void QueueHandle::redrive(RedriveOrder order, std::shared_ptr<RedriveProgress> progress,
                           RedriveEvents events) {
-  tell(home_, actor_, [order = std::move(order), progress = std::move(progress),
-                       events = std::move(events)](QueueActor& actor) mutable {
-    actor.redrive(std::move(order), std::move(progress), std::move(events));
-  });
+  tell(home_, actor_,
+       [order = std::move(order), progress = std::move(progress),
+        events = std::move(events)](QueueActor& actor) mutable {
+         actor.redrive(std::move(order), std::move(progress), std::move(events));
+       });
 }
 
 void QueueHandle::go_redrive(uint64_t redrive) {

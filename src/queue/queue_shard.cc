@@ -10,7 +10,8 @@
 namespace tarry {
 namespace {
 
-/// Which queue-shard belongs to which shard, for QueueShard::current(). Changes at start and stop only.
+/// Which queue-shard belongs to which shard, for QueueShard::current(). Changes at start and stop
+/// only.
 struct Registry {
   std::mutex mutex;
   std::unordered_map<const Shard*, QueueShard*> by_shard;  // guarded by mutex
@@ -22,8 +23,8 @@ Registry& registry() {
   return instance;
 }
 
-/// Ends an actor where it lives: on its shard while that works, else here. Later, as its last holder may be told by
-/// itself to let go.
+/// Ends an actor where it lives: on its shard while that works, else here. Later, as its last
+/// holder may be told by itself to let go.
 struct EndActor {
   std::shared_ptr<std::atomic<bool>> open;
   Shard* shard;
@@ -38,7 +39,8 @@ struct EndActor {
 
 }  // namespace
 
-QueueShard::QueueShard(Shard& shard, Store& store) : impl_(std::make_unique<Impl>(*this, shard, store)) {
+QueueShard::QueueShard(Shard& shard, Store& store)
+    : impl_(std::make_unique<Impl>(*this, shard, store)) {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);
   all.by_shard[&shard] = this;
@@ -114,9 +116,9 @@ std::shared_ptr<QueueHandle> QueueShard::create(QueueId id, QueueIdentity identi
   return handle;
 }
 
-std::shared_ptr<QueueHandle> QueueShard::recover(
-    QueueId id, QueueIdentity identity, QueueSettings settings,
-    std::vector<std::pair<Origin, QueueId>>& origins) {
+std::shared_ptr<QueueHandle> QueueShard::recover(QueueId id, QueueIdentity identity,
+                                                 QueueSettings settings,
+                                                 std::vector<std::pair<Origin, QueueId>>& origins) {
   auto handle = make(id, std::move(identity), std::move(settings));
   handle->actor_->recover(origins);
   handle->actor_->start();

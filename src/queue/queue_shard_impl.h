@@ -27,7 +27,8 @@ struct QueueShard::Impl {
   const std::shared_ptr<spdlog::logger> log;
   std::vector<std::shared_ptr<void>> ended;  // logs of queues that ended in this turn
 
-  // Every actor that lives here, so that they can be closed before the store is. create() may run on any thread.
+  // Every actor that lives here, so that they can be closed before the store is. create() may run
+  // on any thread.
   std::mutex actors_mutex;
   std::unordered_set<QueueActor*> actors;  // guarded by actors_mutex
   // False once this shard's queue room is closed: actors end where they are.

@@ -32,26 +32,32 @@ std::string text_or_empty(const FieldTable& table, std::string_view name) {
 
 }  // namespace
 
-void QueueActor::redrive(RedriveOrder order, std::shared_ptr<RedriveProgress> progress, RedriveEvents events) {
+void QueueActor::redrive(RedriveOrder order, std::shared_ptr<RedriveProgress> progress,
+                         RedriveEvents events) {
   if (gone_) return events.ended(RedriveEnd::stopped, gone_error().text);
   refresh_time();
-  start_errand(std::make_shared<Redriving>(*this, std::move(order), std::move(progress), std::move(events)));
+  start_errand(
+      std::make_shared<Redriving>(*this, std::move(order), std::move(progress), std::move(events)));
 }
 
 void QueueActor::go_redrive(uint64_t id) {
   for (const auto& errand : errands_) {
-    if (auto* redriving = dynamic_cast<Redriving*>(errand.get()); redriving && redriving->id() == id) redriving->go();
+    if (auto* redriving = dynamic_cast<Redriving*>(errand.get());
+        redriving && redriving->id() == id)
+      redriving->go();
   }
 }
 
 void QueueActor::cancel_redrive(uint64_t id) {
   for (const auto& errand : errands_) {
-    if (auto* redriving = dynamic_cast<Redriving*>(errand.get()); redriving && redriving->id() == id) redriving->cancel();
+    if (auto* redriving = dynamic_cast<Redriving*>(errand.get());
+        redriving && redriving->id() == id)
+      redriving->cancel();
   }
 }
 
-Redriving::Redriving(QueueActor& queue, RedriveOrder order, std::shared_ptr<RedriveProgress> progress,
-                     RedriveEvents events)
+Redriving::Redriving(QueueActor& queue, RedriveOrder order,
+                     std::shared_ptr<RedriveProgress> progress, RedriveEvents events)
     : QueueErrand(queue),
       order_(std::move(order)),
       progress_(std::move(progress)),
@@ -130,7 +136,9 @@ void Redriving::open_lane(size_t number) {
   early_nth_ = 0;
   fresh_from_ = {};
   if (!lane_) return;
-  lane_->requeued.for_each([&](const RequeuedRuns::Entry& entry) { early_.push_back({entry.run, 0}); });
+  lane_->requeued.for_each([&](const RequeuedRuns::Entry& entry) {
+    early_.push_back({entry.run, 0});
+  });
   lane_->returns.for_each([&](uint64_t due_ms, const DueReturns::Entry& entry) {
     early_.push_back({{entry.position, 1}, due_ms});
   });
@@ -219,9 +227,11 @@ std::optional<Redriving::Death> Redriving::match(const Candidate& candidate) con
   const RedriveFilter& filter = order_.filter;
   if (!filter.reason.empty() && death.reason != filter.reason) return std::nullopt;
   if (!filter.queue.empty() && death.queue != filter.queue) return std::nullopt;
-  if (!filter.header.empty() && !header_matches(record.header, filter.header, filter.value)) return std::nullopt;
+  if (!filter.header.empty() && !header_matches(record.header, filter.header, filter.value))
+    return std::nullopt;
   // To the queue it is in already would be no move.
-  if (order_.target.empty() && (death.queue.empty() || death.queue == queue_.identity_.name)) return std::nullopt;
+  if (order_.target.empty() && (death.queue.empty() || death.queue == queue_.identity_.name))
+    return std::nullopt;
   return death;
 }
 
@@ -251,7 +261,8 @@ bool Redriving::find_some() {
     ++plan_.matched;
     const uint8_t lane = candidate.lane->number;
     const Position& position = candidate.fetched.position;
-    if (plan_.ends.empty() || plan_.ends.back().lane != lane) plan_.ends.push_back({lane, position});
+    if (plan_.ends.empty() || plan_.ends.back().lane != lane)
+      plan_.ends.push_back({lane, position});
     plan_.ends.back().last = std::max(plan_.ends.back().last, position);
   }
   progress_->matched.store(plan_.matched, std::memory_order_relaxed);
@@ -289,7 +300,8 @@ bool Redriving::rate_allows() {
 bool Redriving::move_some() {
   uint64_t bytes = 0;
   for (size_t n = 0, sent = 0; state_ == State::move; ++n) {
-    if (flights_.size() >= kFlightsMax || flying_bytes_ >= kFlyingBytesMax) return false;  // an answer wakes us
+    if (flights_.size() >= kFlightsMax || flying_bytes_ >= kFlyingBytesMax)
+      return false;  // an answer wakes us
     if (sent == kMovedPerTurn || n == kFoundPerTurn || bytes >= kBytesPerTurn) {
       again();
       return false;
@@ -369,7 +381,8 @@ void Redriving::send(const Candidate& candidate, const Death& death, Flight flig
   letter.priority = priority;
   letter.shown_route = as_bytes(route);
   if (!order_.reset_budget) {
-    letter.counter = static_cast<uint32_t>(std::clamp<int64_t>(death.delivery_count, 0, UINT32_MAX));
+    letter.counter =
+        static_cast<uint32_t>(std::clamp<int64_t>(death.delivery_count, 0, UINT32_MAX));
   }
   letter.origin = {q.id_, flight.lane, flight.position.segment, flight.position.ordinal, true};
   flying_bytes_ += flight.body_bytes;
@@ -390,9 +403,11 @@ void Redriving::move_done(uint64_t token, DeadLetterResult result) {
   }
   put_back(flight);
   progress_->failed.fetch_add(1, std::memory_order_relaxed);
-  const bool missing = result == DeadLetterResult::no_route || result == DeadLetterResult::no_exchange;
-  stop(RedriveEnd::stopped, "queue '" + flight.target + "' in vhost '" + queue_.identity_.vhost + "' " +
-                                (missing ? "does not exist" : "refuses them: it is full, or the disk is"));
+  const bool missing =
+      result == DeadLetterResult::no_route || result == DeadLetterResult::no_exchange;
+  stop(RedriveEnd::stopped,
+       "queue '" + flight.target + "' in vhost '" + queue_.identity_.vhost + "' " +
+           (missing ? "does not exist" : "refuses them: it is full, or the disk is"));
   again();
 }
 
@@ -404,7 +419,9 @@ void Redriving::put_back(const Flight& flight) {
     lane.returns.add(flight.due_ms, {flight.position, flight.counter, flight.body_bytes});
     queue_.check_expiry_later(lane, one, QueueActor::kExpiresReturned, flight.due_ms);
   } else {
-    queue_.add_requeued(lane, {one, flight.counter, flight.redelivered || flight.counter > 0, flight.body_bytes, 0}, false);
+    queue_.add_requeued(
+        lane, {one, flight.counter, flight.redelivered || flight.counter > 0, flight.body_bytes, 0},
+        false);
   }
 }
 

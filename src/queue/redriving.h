@@ -9,12 +9,13 @@
 
 namespace tarry {
 
-/// Moves dead letters back (retry-spec 38): first it finds them, in the order of the log, then, once its plan is durable,
-/// moves them at the rate that was asked for. A message is in this queue until its target has stored it, with its
-/// origin: the machinery of dead letters, with one target.
+/// Moves dead letters back (retry-spec 38): first it finds them, in the order of the log, then,
+/// once its plan is durable, moves them at the rate that was asked for. A message is in this queue
+/// until its target has stored it, with its origin: the machinery of dead letters, with one target.
 class Redriving final : public QueueErrand {
  public:
-  Redriving(QueueActor& queue, RedriveOrder order, std::shared_ptr<RedriveProgress> progress, RedriveEvents events);
+  Redriving(QueueActor& queue, RedriveOrder order, std::shared_ptr<RedriveProgress> progress,
+            RedriveEvents events);
   bool step() override;
   void queue_gone() override;
   void move_done(uint64_t token, DeadLetterResult result) override;
@@ -69,7 +70,7 @@ class Redriving final : public QueueErrand {
   const RedriveOrder order_;
   const std::shared_ptr<RedriveProgress> progress_;
   const RedriveEvents events_;
-  const uint64_t started_ms_;      // broker time: what came in later is not meant
+  const uint64_t started_ms_;  // broker time: what came in later is not meant
   const bool resumed_;
   State state_ = State::find;
   RedrivePlan plan_;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kBlockBytesMin = 4096, kBlockBytesMax = 256 * 1024;
 constexpr size_t kBlocksKept = 2, kSpareMax = 4;
-// What a shard may have on its way to others. With one more read it is as much as a queue gives a consumer in a pass,
-// so that a consumer keeps pace with a publisher that knows no pause.
+// What a shard may have on its way to others. With one more read it is as much as a queue gives a
+// consumer in a pass, so that a consumer keeps pace with a publisher that knows no pause.
 constexpr uint64_t kUntakenBytesMax = 128 * 1024;
 constexpr uint64_t kPublishOverheadBytes = 64;
 
@@ -50,7 +50,8 @@ RecordView Arena::copy(const RecordView& record) {
   RecordView copied = record;
   const std::byte* route_end = record.route.data() + record.route.size();
   const std::byte* header_end = record.header.data() + record.header.size();
-  if (record.header.data() == route_end && (record.body.empty() || record.body.data() == header_end)) {
+  if (record.header.data() == route_end &&
+      (record.body.empty() || record.body.data() == header_end)) {
     const size_t all = record.route.size() + record.header.size() + record.body.size();
     const ByteSpan whole = copy(ByteSpan(record.route.data(), all));
     copied.route = whole.first(record.route.size());
@@ -68,7 +69,8 @@ std::span<const Delivery> Arena::copy_deep(std::span<const Delivery> batch) {
   std::span<Delivery> copied = copy(batch);
   for (Delivery& delivery : copied) {
     delivery.record = copy(delivery.record);
-    if (!delivery.last_error.empty()) delivery.last_error = as_text(copy(as_bytes(delivery.last_error)));
+    if (!delivery.last_error.empty())
+      delivery.last_error = as_text(copy(as_bytes(delivery.last_error)));
   }
   return copied;
 }
@@ -78,11 +80,13 @@ QueueActor* RemoteBatch::keep(const std::shared_ptr<QueueActor>& actor) {
   return actor.get();
 }
 
-uint64_t RemoteBatch::publish(const std::shared_ptr<QueueActor>& actor, const PublishRequest& request) {
+uint64_t RemoteBatch::publish(const std::shared_ptr<QueueActor>& actor,
+                              const PublishRequest& request) {
   static_assert(sizeof(Packed) % alignof(Origin) == 0);
   const size_t origin_bytes = request.origin ? sizeof(Origin) : 0;
   const size_t payload = request.route.size() + request.header.size() + request.body.size();
-  const size_t bytes = (sizeof(Packed) + origin_bytes + payload + alignof(Packed) - 1) & ~(alignof(Packed) - 1);
+  const size_t bytes =
+      (sizeof(Packed) + origin_bytes + payload + alignof(Packed) - 1) & ~(alignof(Packed) - 1);
   std::byte* at = arena_.allocate(bytes, alignof(Packed));
   auto* packed = new (at) Packed{
       .publish_number = request.publish_number,
@@ -111,7 +115,8 @@ uint64_t RemoteBatch::publish(const std::shared_ptr<QueueActor>& actor, const Pu
   if (last && last->actor == actor.get() && last->end == at && last->from == request.from) {
     last->end = at + bytes;
   } else {
-    entries_.emplace_back(Publishes{keep(actor), request.from, reinterpret_cast<std::byte*>(packed), at + bytes});
+    entries_.emplace_back(
+        Publishes{keep(actor), request.from, reinterpret_cast<std::byte*>(packed), at + bytes});
   }
   const uint64_t weight = kPublishOverheadBytes + payload;
   published_bytes_ += weight;
@@ -128,10 +133,9 @@ void RemoteBatch::call(const std::shared_ptr<QueueActor>& actor, Task task) {
   entries_.emplace_back(std::move(task));
 }
 
-void RemoteBatch::deliver(const std::shared_ptr<QueueActor>& from, ConnectionId to, ConsumerId consumer,
-                          std::span<const Delivery> batch, uint64_t bytes) {
-  entries_.emplace_back(
-      Deliver{keep(from), to, consumer, arena_.copy_deep(batch), bytes});
+void RemoteBatch::deliver(const std::shared_ptr<QueueActor>& from, ConnectionId to,
+                          ConsumerId consumer, std::span<const Delivery> batch, uint64_t bytes) {
+  entries_.emplace_back(Deliver{keep(from), to, consumer, arena_.copy_deep(batch), bytes});
 }
 
 void RemoteBatch::confirm(ConnectionId to, std::span<const ConfirmRange> ranges) {
@@ -195,7 +199,8 @@ void RemoteBatch::run(Deliver& entry) {
   if (DeliverySink* sink = target_->find_sink(entry.to)) {
     sink->on_deliver(entry.consumer, entry.batch);
     // Behind what the sink had to say of it, a pause for example.
-    target_->impl().batches.to(entry.actor->home())
+    target_->impl()
+        .batches.to(entry.actor->home())
         .call(entry.actor->shared_from_this(),
               [actor = entry.actor, consumer = entry.consumer, bytes = entry.bytes] {
                 actor->arrived(consumer, bytes);
@@ -205,7 +210,8 @@ void RemoteBatch::run(Deliver& entry) {
   // The connection is gone, and these never reached its client.
   std::vector<SettleRun> runs;
   append_runs(runs, entry.consumer, entry.batch);
-  target_->impl().batches.to(entry.actor->home())
+  target_->impl()
+      .batches.to(entry.actor->home())
       .settle(entry.actor->shared_from_this(), Outcome::not_delivered, runs);
 }
 
@@ -219,7 +225,8 @@ void RemoteBatch::run(Reply& entry) {
   } else if (entry.reply->got && entry.actor) {
     std::vector<SettleRun> runs;
     append_runs(runs, ConsumerId{}, std::span(entry.reply->got, 1));
-    target_->impl().batches.to(entry.actor->home())
+    target_->impl()
+        .batches.to(entry.actor->home())
         .settle(entry.actor->shared_from_this(), Outcome::not_delivered, runs);
   }
 }
@@ -288,7 +295,8 @@ void send_batch(std::unique_ptr<RemoteBatch> batch) {
   });
 }
 
-void append_runs(std::vector<SettleRun>& out, ConsumerId consumer, std::span<const Delivery> batch) {
+void append_runs(std::vector<SettleRun>& out, ConsumerId consumer,
+                 std::span<const Delivery> batch) {
   SettleRun* last = nullptr;
   for (const Delivery& d : batch) {
     const uint64_t bytes = d.record.body.size();

@@ -23,7 +23,8 @@ class Arena {
  public:
   std::byte* allocate(size_t bytes, size_t alignment) {
     const size_t at = (used_ + alignment - 1) & ~(alignment - 1);
-    if (at + bytes > capacity_) [[unlikely]] return allocate_slowly(bytes);
+    if (at + bytes > capacity_) [[unlikely]]
+      return allocate_slowly(bytes);
     used_ = at + bytes;
     return block_ + at;
   }
@@ -43,7 +44,8 @@ class Arena {
   }
   /// The deliveries with everything that they point at.
   std::span<const Delivery> copy_deep(std::span<const Delivery> batch);
-  /// Empty again. A few blocks are kept for what comes next, so that a steady flow touches no new pages.
+  /// Empty again. A few blocks are kept for what comes next, so that a steady flow touches no new
+  /// pages.
   void reset();
 
  private:
@@ -55,16 +57,17 @@ class Arena {
   RecordView copy(const RecordView& record);
 
   std::vector<Block> blocks_;
-  size_t in_use_ = 0;                  // of the blocks; the last of these is the one allocated from
+  size_t in_use_ = 0;  // of the blocks; the last of these is the one allocated from
   std::byte* block_ = nullptr;
-  size_t used_ = 0, capacity_ = 0;     // of that block
+  size_t used_ = 0, capacity_ = 0;  // of that block
 };
 
-/// All that one shard's queue room has for another's within a turn, in order: commands to actors there, and answers to
-/// sinks there. Built on the one shard, run on the other.
+/// All that one shard's queue room has for another's within a turn, in order: commands to actors
+/// there, and answers to sinks there. Built on the one shard, run on the other.
 class RemoteBatch {
  public:
-  /// `from`: who is told when its publishes were taken; null when a thread that is no shard's sends.
+  /// `from`: who is told when its publishes were taken; null when a thread that is no shard's
+  /// sends.
   RemoteBatch(QueueShard& target, QueueShard* from) : target_(&target), from_(from) {}
   /// Makes one that has run a new one, which has its predecessor's memory.
   void begin_anew(QueueShard& target, QueueShard* from) {
@@ -75,7 +78,8 @@ class RemoteBatch {
   // To actors that live on the target.
   /// Answers how many bytes it is held to weigh.
   uint64_t publish(const std::shared_ptr<QueueActor>& actor, const PublishRequest& request);
-  void settle(const std::shared_ptr<QueueActor>& actor, Outcome outcome, std::span<const SettleRun> runs);
+  void settle(const std::shared_ptr<QueueActor>& actor, Outcome outcome,
+              std::span<const SettleRun> runs);
   void call(const std::shared_ptr<QueueActor>& actor, Task task);
 
   // To sinks that are registered at the target.
@@ -83,7 +87,8 @@ class RemoteBatch {
   void deliver(const std::shared_ptr<QueueActor>& from, ConnectionId to, ConsumerId consumer,
                std::span<const Delivery> batch, uint64_t bytes);
   void confirm(ConnectionId to, std::span<const ConfirmRange> ranges);
-  void reply(const std::shared_ptr<QueueActor>& from, ConnectionId to, uint64_t token, const QueueReply& reply);
+  void reply(const std::shared_ptr<QueueActor>& from, ConnectionId to, uint64_t token,
+             const QueueReply& reply);
   enum class Note : uint8_t { cancelled, credit_wanted, credit_returned };
   void note(ConnectionId to, Note what, ConsumerId consumer, uint32_t count);
   /// So many bytes of publishes that came from the target have been taken.
@@ -158,14 +163,15 @@ class RemoteBatch {
   std::vector<std::shared_ptr<QueueActor>> kept_;  // once per queue in a row
 };
 
-/// The batches of the present turn, one a target; they leave at the turn's end. Counts the bytes of publishes that the
-/// other shards have not taken yet, so that a publisher on a shard with little to do does not fill the mailbox of one
-/// with much.
+/// The batches of the present turn, one a target; they leave at the turn's end. Counts the bytes of
+/// publishes that the other shards have not taken yet, so that a publisher on a shard with little
+/// to do does not fill the mailbox of one with much.
 class RemoteBatches final : public TurnHook {
  public:
   RemoteBatches(Shard& shard, QueueShard& home) : shard_(shard), home_(home) {}
   RemoteBatch& to(QueueShard& target);
-  void publish(QueueShard& target, const std::shared_ptr<QueueActor>& actor, const PublishRequest& request);
+  void publish(QueueShard& target, const std::shared_ptr<QueueActor>& actor,
+               const PublishRequest& request);
   /// One that ran here, to be used again.
   void give_back(std::unique_ptr<RemoteBatch> batch);
   void on_turn_end() override;

@@ -10,7 +10,8 @@
 namespace tarry {
 namespace {
 
-// Due returns held in memory; what is due beyond them stays in the companion (10 million due at once cost no memory).
+// Due returns held in memory; what is due beyond them stays in the companion (10 million due at
+// once cost no memory).
 constexpr size_t kReturnsMax = 64 * 1024;
 constexpr int64_t kPurgeStepMs = 10;
 
@@ -19,12 +20,12 @@ constexpr int64_t kPurgeStepMs = 10;
 void QueueActor::reject(Lane& lane, const SettleRun& settled) {
   const auto each = static_cast<uint32_t>(settled.body_bytes / settled.run.count);
   for (uint32_t i = 0; i < settled.run.count; ++i) {
-    reject_one(lane,
-               {lane.number, nth_of(settled.run, i), settled.counter, each, now_ceil_ms_});
+    reject_one(lane, {lane.number, nth_of(settled.run, i), settled.counter, each, now_ceil_ms_});
   }
 }
 
-/// The counter and the limit come first, then what a consumer said of the delay (retry-spec 17, 35).
+/// The counter and the limit come first, then what a consumer said of the delay (retry-spec 17,
+/// 35).
 void QueueActor::reject_one(Lane& lane, LateReject rejected) {
   const uint64_t counter = uint64_t{rejected.counter} + 1;
   if (settings_.delivery_limit && counter > *settings_.delivery_limit) {
@@ -75,21 +76,23 @@ uint64_t QueueActor::delay_of(const LateReject& rejected, uint32_t counter) {
 void QueueActor::park(Lane& lane, const LateReject& rejected, uint64_t expires_ms) {
   const uint32_t counter = rejected.counter == UINT32_MAX ? UINT32_MAX : rejected.counter + 1;
   if (identity_.durable && store_.store().disk_alarm()) {
-    home_.impl().log->warn("{}: its retry queue cannot store a message (no room on the disk or it fails), the message "
-                           "is requeued without delay",
-                           text_of(""));
+    home_.impl().log->warn(
+        "{}: its retry queue cannot store a message (no room on the disk or it fails), the message "
+        "is requeued without delay",
+        text_of(""));
     if (rejected.word) {
       lane.log->note_error(rejected.position, rejected.word->error);
       owe_confirm(*rejected.word);
     }
     lane.log->requeue({rejected.position, 1}, counter, true);
-    return add_requeued(lane, {{rejected.position, 1}, counter, true, rejected.body_bytes, 0}, false);
+    return add_requeued(lane, {{rejected.position, 1}, counter, true, rejected.body_bytes, 0},
+                        false);
   }
   const uint64_t delay_ms = delay_of(rejected, counter);
   const uint64_t due_ms = due_after(rejected.rejected_ms, delay_ms);
-  lane.log->park(rejected.position, {due_ms, rejected.rejected_ms, counter,
-                                     static_cast<uint32_t>(delay_ms),
-                                     rejected.word ? std::string_view(rejected.word->error) : std::string_view()});
+  lane.log->park(rejected.position,
+                 {due_ms, rejected.rejected_ms, counter, static_cast<uint32_t>(delay_ms),
+                  rejected.word ? std::string_view(rejected.word->error) : std::string_view()});
   DueEntry entry;
   entry.due_ms = std::min(due_ms, expires_ms);
   entry.position = rejected.position;
@@ -126,10 +129,10 @@ void QueueActor::run_late_rejects() {
 
 Companion& QueueActor::companion() {
   if (!companion_) {
-    CompanionGate gate =
-        identity_.durable ? gate_of(store_)
-                          : CompanionGate{[](Ticket) { return true; },
-                                          [this](Task task) { shard_.post(std::move(task)); }};
+    CompanionGate gate = identity_.durable
+                             ? gate_of(store_)
+                             : CompanionGate{[](Ticket) { return true; },
+                                             [this](Task task) { shard_.post(std::move(task)); }};
     companion_ = std::make_unique<Companion>(store_.store().due(), shard_, id_, std::move(gate),
                                              [this] { drain_companion(); });
   }
@@ -204,7 +207,8 @@ void QueueActor::postpone(Lane& lane, const DueEntry& entry) {
   again.due_ms = due_ms;
   if (may_expire(lane)) {
     Fetched fetched;
-    // A record that must be read from disk first is looked at when it is due: it is not delivered late in any case.
+    // A record that must be read from disk first is looked at when it is due: it is not delivered
+    // late in any case.
     if (lane.log->read(entry.position, fetched) == Fetch::ok) {
       const uint64_t expires_ms = fetched.record.expires_ms(queue_ttl_ms_);
       if (expires_ms <= due_ms) {

@@ -20,7 +20,8 @@ Lane& QueueActor::take_settled(const SettleRun& settled) {
   TARRY_INVARIANT(lane != nullptr && settled.run.count > 0);
   const uint32_t count = settled.run.count;
   unacked_ -= std::min<uint64_t>(unacked_, count);
-  unacked_bytes_ = unacked_ == 0 ? 0 : unacked_bytes_ - std::min(unacked_bytes_, settled.body_bytes);
+  unacked_bytes_ =
+      unacked_ == 0 ? 0 : unacked_bytes_ - std::min(unacked_bytes_, settled.body_bytes);
   if (settled.consumer != ConsumerId{}) {
     if (Consumer* consumer = consumers_.find(settled.consumer)) {
       consumer->outstanding -= std::min(consumer->outstanding, count);
@@ -78,15 +79,19 @@ bool QueueActor::waits(Outcome outcome) const {
   switch (settings_.retry.type) {
     case RetryType::rejections:
       return outcome == Outcome::reject_requeue || outcome == Outcome::nack_requeue;
-    case RetryType::all: return failed || returned;
-    case RetryType::failed: return failed;
-    case RetryType::returned: return returned;
+    case RetryType::all:
+      return failed || returned;
+    case RetryType::failed:
+      return failed;
+    case RetryType::returned:
+      return returned;
   }
   return false;
 }
 
 void QueueActor::requeue_counted(Lane& lane, const SettleRun& settled) {
-  // Without counting the number is kept in memory alone, for the redelivered flag and for a limit that comes later.
+  // Without counting the number is kept in memory alone, for the redelivered flag and for a limit
+  // that comes later.
   const uint32_t counter = settled.counter == UINT32_MAX ? UINT32_MAX : settled.counter + 1;
   if (counting_ && settings_.delivery_limit && counter > *settings_.delivery_limit) {
     return kill(lane, settled.run, DeathReason::delivery_limit, settled.counter);

@@ -59,7 +59,8 @@ bool WaitingListing::step() {
       case State::scanning:
         return false;
       case State::place: {
-        for (const DueFound& found : found_) page_.matching += found.entry.due_ms < *query_.due_before_ms ? 1 : 0;
+        for (const DueFound& found : found_)
+          page_.matching += found.entry.due_ms < *query_.due_before_ms ? 1 : 0;
         found_.clear();
         const uint64_t total = q.companion_ ? q.companion_->histogram().count() : 0;
         page_.total = total;
@@ -115,11 +116,15 @@ void WaitingListing::show(const DueFound& found, const Fetched& fetched, Lane& l
   const DueEntry& entry = found.entry;
   const RecordView& record = fetched.record;
   WaitingMessage message;
-  message.id = WaitingId{entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal}.text();
+  message.id =
+      WaitingId{entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal}.text();
   message.due_ms = entry.due_ms;
   message.expires = entry.kind == QueueActor::kExpiresParked;
-  // When it expires before it is due, its due time is on disk only: the delay has begun after it came in.
-  message.rejected_ms = message.expires ? record.published_ms : entry.due_ms - std::min<uint64_t>(entry.due_ms, entry.delay_ms);
+  // When it expires before it is due, its due time is on disk only: the delay has begun after it
+  // came in.
+  message.rejected_ms = message.expires
+                            ? record.published_ms
+                            : entry.due_ms - std::min<uint64_t>(entry.due_ms, entry.delay_ms);
   message.delivery_count = entry.counter;
   const RouteNames names = route_names(record.route);
   message.exchange = names.exchange;
@@ -137,7 +142,8 @@ void WaitingListing::show(const DueFound& found, const Fetched& fetched, Lane& l
 
 void WaitingListing::finish() {
   state_ = State::done;
-  if (!whole_) page_.error = PeerError::soft(506, "some of what waits could not be read from disk; try again");
+  if (!whole_)
+    page_.error = PeerError::soft(506, "some of what waits could not be read from disk; try again");
   if (queue_.companion_) {
     page_.next_due_ms = queue_.companion_->next_due_ms();
     page_.last_due_ms = queue_.companion_->last_due_ms();
@@ -154,13 +160,15 @@ void WaitingListing::queue_gone() {
 
 // -- From elsewhere
 
-void QueueActor::park_given(std::span<const GivenMessage> messages, std::function<void(WaitingOutcome)> done) {
+void QueueActor::park_given(std::span<const GivenMessage> messages,
+                            std::function<void(WaitingOutcome)> done) {
   WaitingOutcome outcome;
   if (gone_) {
     outcome.error = gone_error();
   } else if (!identity_.retry_enabled) {
     outcome.error = PeerError::precondition_failed(
-        text_of(" has no retries: nothing can wait there (x-delayed-retry-min is missing in its declaration)"));
+        text_of(" has no retries: nothing can wait there (x-delayed-retry-min is missing in its "
+                "declaration)"));
   } else if (identity_.durable && store_.store().disk_alarm()) {
     outcome.error = PeerError::soft(506, text_of(": there is no room on the disk, or it fails"));
   }
@@ -183,9 +191,11 @@ void QueueActor::park_given(std::span<const GivenMessage> messages, std::functio
     parts.route = as_bytes(route);
     parts.header = as_bytes(header);
     parts.body = as_bytes(message.body);
-    const auto position = lane ? lane->log->append(parts) : Result<Position>(make_error_code(StoreError::not_found));
+    const auto position =
+        lane ? lane->log->append(parts) : Result<Position>(make_error_code(StoreError::not_found));
     if (!position) {
-      outcome.error = PeerError::soft(506, text_of(": cannot store more: ") + position.error().message());
+      outcome.error =
+          PeerError::soft(506, text_of(": cannot store more: ") + position.error().message());
       break;  // those before it wait
     }
     ++counts_.published;
@@ -200,7 +210,8 @@ void QueueActor::park_given(std::span<const GivenMessage> messages, std::functio
     entry.body_bytes = body_bytes;
     entry.lane = lane->number;
     entry.kind = kDue;
-    lane->log->park(*position, {entry.due_ms, now_ceil_ms_, entry.counter, entry.delay_ms, message.last_error});
+    lane->log->park(
+        *position, {entry.due_ms, now_ceil_ms_, entry.counter, entry.delay_ms, message.last_error});
     if (queue_ttl_ms_ != UINT64_MAX && due_after(now_ceil_ms_, queue_ttl_ms_) <= entry.due_ms) {
       entry.due_ms = due_after(now_ceil_ms_, queue_ttl_ms_);
       entry.kind = kExpiresParked;
@@ -210,7 +221,9 @@ void QueueActor::park_given(std::span<const GivenMessage> messages, std::functio
   }
   schedule();
   if (!identity_.durable) return done(std::move(outcome));
-  store_.when_durable([outcome = std::move(outcome), done = std::move(done)]() mutable { done(std::move(outcome)); });
+  store_.when_durable([outcome = std::move(outcome), done = std::move(done)]() mutable {
+    done(std::move(outcome));
+  });
 }
 
 }  // namespace tarry

@@ -9,7 +9,8 @@
 
 namespace tarry {
 
-/// A page of what waits. Its place is found by the companion's histogram, so that page 10,000 costs as much as page 1.
+/// A page of what waits. Its place is found by the companion's histogram, so that page 10,000 costs
+/// as much as page 1.
 class WaitingListing final : public QueueErrand {
  public:
   WaitingListing(QueueActor& queue, WaitingQuery query, std::function<void(WaitingPage)> done)
@@ -34,9 +35,10 @@ class WaitingListing final : public QueueErrand {
   bool whole_ = true;
 };
 
-/// Redelivers, dead-letters or drops some or all of what waits. It walks over what was there when it was asked, in
-/// order of due time, takes its matches out of the companion in small groups, and treats each group in the same turn: so
-/// at each moment a message is in the companion, in the queue, or in a move that knows its origin.
+/// Redelivers, dead-letters or drops some or all of what waits. It walks over what was there when
+/// it was asked, in order of due time, takes its matches out of the companion in small groups, and
+/// treats each group in the same turn: so at each moment a message is in the companion, in the
+/// queue, or in a move that knows its origin.
 class WaitingActing final : public QueueErrand {
  public:
   WaitingActing(QueueActor& queue, WaitingOrder order, std::function<void(WaitingOutcome)> done);
@@ -45,7 +47,16 @@ class WaitingActing final : public QueueErrand {
   void move_done(uint64_t token, DeadLetterResult result) override;
 
  private:
-  enum class State : uint8_t { start, first_barrier, scan, scanning, match, moves, last_barrier, done };
+  enum class State : uint8_t {
+    start,
+    first_barrier,
+    scan,
+    scanning,
+    match,
+    moves,
+    last_barrier,
+    done
+  };
   bool start();
   bool scan();
   bool match_some();
@@ -61,8 +72,8 @@ class WaitingActing final : public QueueErrand {
   const std::function<void(WaitingOutcome)> done_;
   State state_ = State::start;
   WaitingOutcome outcome_;
-  std::set<WaitingId> ids_;       // that are still looked for
-  uint64_t last_sequence_ = 0;    // what was added later is not meant
+  std::set<WaitingId> ids_;     // that are still looked for
+  uint64_t last_sequence_ = 0;  // what was added later is not meant
   DueKey from_;
   std::vector<DueFound> found_;
   size_t next_ = 0;

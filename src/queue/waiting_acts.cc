@@ -34,10 +34,12 @@ void QueueActor::tidy_companion() {
   if (std::exchange(tidying_, true)) return;
   WaitingOrder order;
   order.act = WaitingAct::tidy;
-  start_errand(std::make_shared<WaitingActing>(*this, std::move(order), [this](WaitingOutcome) { tidying_ = false; }));
+  start_errand(std::make_shared<WaitingActing>(*this, std::move(order),
+                                               [this](WaitingOutcome) { tidying_ = false; }));
 }
 
-WaitingActing::WaitingActing(QueueActor& queue, WaitingOrder order, std::function<void(WaitingOutcome)> done)
+WaitingActing::WaitingActing(QueueActor& queue, WaitingOrder order,
+                             std::function<void(WaitingOutcome)> done)
     : QueueErrand(queue), order_(std::move(order)), done_(std::move(done)) {
   for (const std::string& text : order_.ids) {
     // What is no id of ours names nothing that waits.
@@ -89,7 +91,8 @@ bool WaitingActing::step() {
 
 bool WaitingActing::start() {
   QueueActor& q = queue_;
-  if (order_.act == WaitingAct::dead_letter && (!q.settings_.dead_letter_exchange || !q.sink_of_letters())) {
+  if (order_.act == WaitingAct::dead_letter &&
+      (!q.settings_.dead_letter_exchange || !q.sink_of_letters())) {
     outcome_.error = PeerError::precondition_failed(
         q.text_of(" has no dead-letter exchange: set x-dead-letter-exchange, or drop them"));
     return false;
@@ -135,7 +138,8 @@ bool WaitingActing::wanted(const DueFound& found) const {
     return queue_.moving_parked_.contains({entry.lane, position_key(entry.position)});
   }
   if (!order_.ids.empty()) {
-    return ids_.contains({entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal});
+    return ids_.contains(
+        {entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal});
   }
   if (!order_.filter) return true;
   const WaitingFilter& filter = *order_.filter;
@@ -151,8 +155,10 @@ bool WaitingActing::matches(const DueFound& found, const Fetched& fetched, Lane&
   const RouteNames names = route_names(fetched.record.route);
   if (filter.exchange && names.exchange != *filter.exchange) return false;
   if (filter.routing_key && names.routing_key != *filter.routing_key) return false;
-  if (!filter.header.empty() && !header_matches(fetched.record.header, filter.header, filter.value)) return false;
-  return !filter.error || lane.log->park_error(found.entry.position).find(*filter.error) != std::string::npos;
+  if (!filter.header.empty() && !header_matches(fetched.record.header, filter.header, filter.value))
+    return false;
+  return !filter.error ||
+         lane.log->park_error(found.entry.position).find(*filter.error) != std::string::npos;
 }
 
 /// Goes on in what was found; false if that has to wait.
@@ -225,7 +231,8 @@ void WaitingActing::treat(std::vector<DueFound>& group, std::vector<Fetched>& re
     ids_.erase({entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal});
     Lane* lane = queue_.find_lane(entry.lane);
     if (found.gone) continue;
-    if (queue_.moving_parked_.erase({entry.lane, position_key(entry.position)}) > 0) continue;  // it is dying already
+    if (queue_.moving_parked_.erase({entry.lane, position_key(entry.position)}) > 0)
+      continue;  // it is dying already
     if (!lane || !lane->log->live(entry.position)) continue;
     switch (order_.act) {
       case WaitingAct::redeliver:
@@ -244,14 +251,17 @@ void WaitingActing::treat(std::vector<DueFound>& group, std::vector<Fetched>& re
   }
 }
 
-/// It waits anew, and is due: so a crash does not take it back, and what a full queue does to a return is done to it.
+/// It waits anew, and is due: so a crash does not take it back, and what a full queue does to a
+/// return is done to it.
 void WaitingActing::redeliver(Lane& lane, const DueFound& found) {
   QueueActor& q = queue_;
   DueEntry entry = found.entry;
   const uint64_t rejected_ms = entry.due_ms - std::min<uint64_t>(entry.due_ms, entry.delay_ms);
   entry.due_ms = q.now_floor_ms_;
   entry.kind = QueueActor::kDue;
-  lane.log->park(entry.position, {entry.due_ms, rejected_ms, entry.counter, entry.delay_ms, {}});  // its error stays
+  lane.log->park(
+      entry.position,
+      {entry.due_ms, rejected_ms, entry.counter, entry.delay_ms, {}});  // its error stays
   q.companion_->park_at_once(entry);  // the counter is not raised: no barrier is owed
   ++outcome_.affected;
 }
@@ -259,13 +269,16 @@ void WaitingActing::redeliver(Lane& lane, const DueFound& found) {
 void WaitingActing::dead_letter(Lane& lane, const DueFound& found, const Fetched& fetched) {
   QueueActor& q = queue_;
   lane.log->take_back(found.entry.position);
-  const std::string error = fetched.has_error ? lane.log->park_error(found.entry.position) : std::string();
-  Rewritten rewritten = q.rewrite(fetched.record, DeathReason::rejected, q.last_shown(found.entry.counter), error);
+  const std::string error =
+      fetched.has_error ? lane.log->park_error(found.entry.position) : std::string();
+  Rewritten rewritten =
+      q.rewrite(fetched.record, DeathReason::rejected, q.last_shown(found.entry.counter), error);
   const uint64_t token = new_move(found.entry.lane, found.entry.position);
   moving_[token] = found.entry;
   moving_bytes_ += found.entry.body_bytes;
   DeadLetter letter;
-  letter.origin = {q.id_, found.entry.lane, found.entry.position.segment, found.entry.position.ordinal};
+  letter.origin = {q.id_, found.entry.lane, found.entry.position.segment,
+                   found.entry.position.ordinal};
   q.send_letter(letter, token, DeathReason::rejected, fetched.record, rewritten);
 }
 

@@ -8,8 +8,8 @@
 namespace tarry {
 namespace {
 
-// The barrier is asked to hurry when an entry comes due in less than this and its park event is not durable yet. By
-// then it mostly is: events that nobody waits for are synced within 200 ms.
+// The barrier is asked to hurry when an entry comes due in less than this and its park event is not
+// durable yet. By then it mostly is: events that nobody waits for are synced within 200 ms.
 constexpr uint64_t kAskAheadMs = 10;
 constexpr uint8_t kParked = 0;  // DueIndex's purpose
 constexpr size_t kLookEvery = 4096;
@@ -18,7 +18,8 @@ uint64_t ask_at(uint64_t due_ms) { return due_ms > kAskAheadMs ? due_ms - kAskAh
 
 }  // namespace
 
-Companion::Companion(DueStore& store, Shard& shard, QueueId queue, CompanionGate gate, std::function<void()> on_due)
+Companion::Companion(DueStore& store, Shard& shard, QueueId queue, CompanionGate gate,
+                     std::function<void()> on_due)
     : shard_(shard),
       gate_(std::move(gate)),
       on_due_(std::move(on_due)),
@@ -43,8 +44,8 @@ void Companion::park(const DueEntry& entry, Ticket ticket) {
   unasked_due_min_ = std::min(unasked_due_min_, entry.due_ms);
   body_bytes_ += entry.body_bytes;
   gated_.push_back({entry, ticket});
-  // What has become durable meanwhile belongs into the index, which bounds its memory; with a long delay nobody else
-  // would look for as long as that.
+  // What has become durable meanwhile belongs into the index, which bounds its memory; with a long
+  // delay nobody else would look for as long as that.
   if (gated_.size() % kLookEvery == 0) {
     open_gate();
     arm();
@@ -132,8 +133,10 @@ void Companion::arm_at(uint64_t due_ms) {
   armed_ms_ = due_ms;
   const uint64_t now_ms = shard_.now().floor_ms();
   // Farther than any delay is far enough: it looks again then.
-  const uint64_t wait_ms = due_ms > now_ms ? std::min<uint64_t>(due_ms - now_ms, uint64_t{1} << 33) : 0;
-  // From the millisecond's start: a tick is reached no earlier than `due_ms` is, since both clocks run alike.
+  const uint64_t wait_ms =
+      due_ms > now_ms ? std::min<uint64_t>(due_ms - now_ms, uint64_t{1} << 33) : 0;
+  // From the millisecond's start: a tick is reached no earlier than `due_ms` is, since both clocks
+  // run alike.
   const int64_t into_ms_ns = shard_.now().ns - WallTime::from_ms(now_ms).ns;
   const SteadyTime start{shard_.steady_now().ns - (wait_ms ? into_ms_ns : 0)};
   shard_.timers().schedule(timer_, start.plus_ms(static_cast<int64_t>(wait_ms)));

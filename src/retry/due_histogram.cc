@@ -9,7 +9,8 @@ namespace tarry {
 void DueHistogram::add(uint64_t due_ms) {
   ++count_;
   const uint64_t bucket = due_ms >> shift_;
-  if (last_ == buckets_.end() || last_->first != bucket) last_ = buckets_.try_emplace(bucket, 0).first;
+  if (last_ == buckets_.end() || last_->first != bucket)
+    last_ = buckets_.try_emplace(bucket, 0).first;
   ++last_->second;
   while (buckets_.size() > kBucketsMax) widen();
 }
@@ -72,7 +73,8 @@ std::vector<DueHistogram::Row> DueHistogram::rows(size_t most) const {
   const uint32_t shift = shift_ + wider;
   for (const auto& [bucket, count] : buckets_) {
     const uint64_t from_ms = (bucket >> wider) << shift;
-    if (out.empty() || out.back().from_ms != from_ms) out.push_back({from_ms, from_ms + (uint64_t{1} << shift), 0});
+    if (out.empty() || out.back().from_ms != from_ms)
+      out.push_back({from_ms, from_ms + (uint64_t{1} << shift), 0});
     out.back().count += count;
   }
   return out;

@@ -32,7 +32,8 @@ uint64_t jittered_delay_ms(const RetrySettings& settings, uint64_t delay_ms, uin
   TARRY_INVARIANT(settings.jitter_percent <= 100);
   TARRY_INVARIANT(delay_ms <= kDelayMsMax);
   if (settings.jitter_percent == 0) return delay_ms;
-  const uint64_t spread = delay_ms * settings.jitter_percent / 100;  // at most 2^32 * 100: no overflow
+  const uint64_t spread =
+      delay_ms * settings.jitter_percent / 100;  // at most 2^32 * 100: no overflow
   const uint64_t drawn = delay_ms - spread + random % (2 * spread + 1);
   const uint64_t cap = std::min(settings.max_ms.value_or(kDelayMsMax), kDelayMsMax);
   return std::clamp<uint64_t>(drawn, 1, cap);

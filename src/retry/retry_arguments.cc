@@ -22,8 +22,9 @@ struct Range {
   std::string_view unit;
 };
 constexpr Range kRanges[] = {
-    {kMin, 1, INT64_MAX, " (milliseconds)"}, {kMultiplier, 1, INT64_MAX, ""}, {kMax, 1, INT64_MAX, " (milliseconds)"},
-    {kJitter, 0, 100, " (percent)"},         {kMaxAge, 1, INT64_MAX, " (milliseconds)"},
+    {kMin, 1, INT64_MAX, " (milliseconds)"},    {kMultiplier, 1, INT64_MAX, ""},
+    {kMax, 1, INT64_MAX, " (milliseconds)"},    {kJitter, 0, 100, " (percent)"},
+    {kMaxAge, 1, INT64_MAX, " (milliseconds)"},
 };
 
 std::string invalid(std::string_view argument, std::string_view queue, std::string_view what,
@@ -83,11 +84,15 @@ Result<DeclaredType, std::string> read_type(std::string_view queue, const Argume
 
 RetryType retry_type(DeclaredType declared) {
   switch (declared) {
-    case DeclaredType::all: return RetryType::all;
-    case DeclaredType::failed: return RetryType::failed;
-    case DeclaredType::returned: return RetryType::returned;
+    case DeclaredType::all:
+      return RetryType::all;
+    case DeclaredType::failed:
+      return RetryType::failed;
+    case DeclaredType::returned:
+      return RetryType::returned;
     case DeclaredType::none:
-    case DeclaredType::disabled: break;
+    case DeclaredType::disabled:
+      break;
   }
   return RetryType::rejections;
 }
@@ -104,20 +109,25 @@ std::string exclusion(std::string_view queue, const ArgumentLookup& lookup) {
   if (auto value = lookup(kQueueType)) {
     const auto* other = std::get_if<OtherArgument>(&*value);
     if (other && other->is_string && other->text == "stream") {
-      return invalid(kQueueType, queue, other->what, "classic or quorum on a queue with x-delayed-retry-min");
+      return invalid(kQueueType, queue, other->what,
+                     "classic or quorum on a queue with x-delayed-retry-min");
     }
   }
   if (queue.size() > kRetryQueueNameBytesMax) {
-    return invalid(kMin, queue, "on a queue whose name has " + std::to_string(queue.size()) + " bytes",
+    return invalid(kMin, queue,
+                   "on a queue whose name has " + std::to_string(queue.size()) + " bytes",
                    "a name of up to " + std::to_string(kRetryQueueNameBytesMax) +
-                       " bytes, since the waiting messages lie in '" + std::string(kCompanionPrefix) + "<queue>'");
+                       " bytes, since the waiting messages lie in '" +
+                       std::string(kCompanionPrefix) + "<queue>'");
   }
   return {};
 }
 
 }  // namespace
 
-std::string companion_name(std::string_view queue) { return std::string(kCompanionPrefix) += queue; }
+std::string companion_name(std::string_view queue) {
+  return std::string(kCompanionPrefix) += queue;
+}
 
 bool is_companion_name(std::string_view name) { return name.starts_with(kCompanionPrefix); }
 
@@ -128,8 +138,9 @@ Result<RetryArguments, std::string> check_retry_arguments(std::string_view queue
   if (!type) return type.error();
   const bool disabled = *type == DeclaredType::disabled;
   std::optional<uint64_t> min, jitter;
-  std::optional<uint64_t>* const targets[] = {&min, &result.settings.multiplier, &result.settings.max_ms,
-                                              &jitter, &result.settings.max_age_ms};
+  std::optional<uint64_t>* const targets[] = {&min, &result.settings.multiplier,
+                                              &result.settings.max_ms, &jitter,
+                                              &result.settings.max_age_ms};
   static_assert(std::size(kRanges) == std::size(targets));
   for (size_t i = 0; i < std::size(kRanges); ++i) {
     auto value = read(kRanges[i], queue_name, lookup);
@@ -154,7 +165,8 @@ Result<RetryArguments, std::string> check_retry_arguments(std::string_view queue
   const bool minus_one = declared_limit && std::holds_alternative<int64_t>(*declared_limit) &&
                          std::get<int64_t>(*declared_limit) == -1;
   if (!minus_one || result.enabled) {
-    auto limit = read({kLimit, 0, INT64_MAX, result.enabled ? "" : ", or -1 for no limit"}, queue_name, lookup);
+    auto limit = read({kLimit, 0, INT64_MAX, result.enabled ? "" : ", or -1 for no limit"},
+                      queue_name, lookup);
     if (!limit) return std::move(limit).error();
     result.delivery_limit = *limit;
   }

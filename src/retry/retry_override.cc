@@ -8,7 +8,7 @@ namespace {
 
 struct OverrideKey {
   std::string_view name;
-  std::optional<uint64_t> RetryOverride::* value;
+  std::optional<uint64_t> RetryOverride::*value;
   int64_t min, max;
   std::string_view unit;
 };
@@ -32,15 +32,19 @@ std::string allowed_values(const OverrideKey& key) {
 }
 
 uint64_t plus_saturating(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
-uint64_t times_saturating(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b; }
+uint64_t times_saturating(uint64_t a, uint64_t b) {
+  return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
+}
 
 }  // namespace
 
-Result<void, std::string> set_retry_value(RetryOverride& out, std::string_view key, const ArgumentValue& value) {
+Result<void, std::string> set_retry_value(RetryOverride& out, std::string_view key,
+                                          const ArgumentValue& value) {
   const auto known = std::find_if(kOverrideKeys.begin(), kOverrideKeys.end(),
                                   [&](const OverrideKey& k) { return k.name == key; });
   if (known == kOverrideKeys.end()) {
-    return "unknown key '" + std::string(key) + "': allowed are min, multiplier, max, limit, jitter and max_age";
+    return "unknown key '" + std::string(key) +
+           "': allowed are min, multiplier, max, limit, jitter and max_age";
   }
   const auto* number = std::get_if<int64_t>(&value);
   if (!number || *number < known->min || *number > known->max) {
@@ -55,7 +59,8 @@ RetrySettings with_override(RetrySettings declared, const RetryOverride& changes
   if (changes.min_ms) declared.min_ms = *changes.min_ms;
   if (changes.multiplier) declared.multiplier = changes.multiplier;
   if (changes.max_ms) declared.max_ms = changes.max_ms;
-  if (changes.jitter_percent) declared.jitter_percent = static_cast<uint8_t>(*changes.jitter_percent);
+  if (changes.jitter_percent)
+    declared.jitter_percent = static_cast<uint8_t>(*changes.jitter_percent);
   if (changes.max_age_ms) declared.max_age_ms = changes.max_age_ms;
   return declared;
 }
@@ -74,12 +79,14 @@ RetrySchedule retry_schedule(const RetrySettings& settings, uint64_t limit) {
   const uint64_t cap = std::min(settings.max_ms.value_or(kDelayMsMax), kDelayMsMax);
   uint64_t constant_from = listed + 1;
   if (!settings.multiplier) {
-    const uint64_t growing = std::min(limit, cap / settings.min_ms);  // the last n with min * n <= cap
+    const uint64_t growing =
+        std::min(limit, cap / settings.min_ms);  // the last n with min * n <= cap
     if (growing > listed) {
       const uint64_t count = growing - listed;  // below 2^32, like each delay
       const uint64_t ends = settings.min_ms * (listed + 1) + settings.min_ms * growing;
-      out.total_ms = plus_saturating(out.total_ms, count % 2 == 0 ? times_saturating(count / 2, ends)
-                                                                  : times_saturating(count, ends / 2));
+      out.total_ms =
+          plus_saturating(out.total_ms, count % 2 == 0 ? times_saturating(count / 2, ends)
+                                                       : times_saturating(count, ends / 2));
       constant_from = growing + 1;
     }
   }

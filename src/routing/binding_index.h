@@ -32,7 +32,8 @@ std::unique_ptr<BindingIndex> make_direct_index();
 std::unique_ptr<BindingIndex> make_fanout_index();
 std::unique_ptr<BindingIndex> make_topic_index();
 std::unique_ptr<BindingIndex> make_headers_index();
-std::unique_ptr<BindingIndex> make_consistent_hash_index();  // its `routing_key` is the text to hash
+std::unique_ptr<BindingIndex>
+make_consistent_hash_index();  // its `routing_key` is the text to hash
 std::unique_ptr<BindingIndex> make_random_index(bool keys_are_empty);
 std::unique_ptr<BindingIndex> make_modulus_hash_index();
 

@@ -12,7 +12,8 @@ namespace tarry {
 
 namespace {
 
-constexpr const char* kAlternates[] = {"alternate-exchange", "x-alternate-exchange"};  // their type was checked
+constexpr const char* kAlternates[] = {"alternate-exchange",
+                                       "x-alternate-exchange"};  // their type was checked
 
 constexpr std::array<std::pair<ExchangeType, std::string_view>, 10> kTypes{{
     {ExchangeType::direct, "direct"},
@@ -99,11 +100,14 @@ struct Exchange::Bound {
 Exchange::Exchange(ExchangeSpec spec, ExchangeArguments arguments)
     : spec_(std::move(spec)),
       arguments_(std::move(arguments)),
-      cacheable_(arguments_.routes_as != ExchangeType::headers && arguments_.routes_as != ExchangeType::random &&
+      cacheable_(arguments_.routes_as != ExchangeType::headers &&
+                 arguments_.routes_as != ExchangeType::random &&
                  arguments_.routes_as != ExchangeType::local_random &&
                  arguments_.hash_on.what == HashOn::What::routing_key && !arguments_.delays &&
                  !arguments_.deduplication),
-      deduplicator_(arguments_.deduplication ? std::make_unique<Deduplicator>(*arguments_.deduplication) : nullptr),
+      deduplicator_(arguments_.deduplication
+                        ? std::make_unique<Deduplicator>(*arguments_.deduplication)
+                        : nullptr),
       index_(make_index(arguments_.routes_as)) {}
 Exchange::~Exchange() = default;
 

@@ -6,14 +6,22 @@ namespace tarry {
 
 namespace {
 
-constexpr std::array<std::string_view, 12> kKnownArguments{
-    "alternate-exchange", "x-alternate-exchange", "x-delayed-type", "x-delayed-exchange",
-    "hash-header", "hash-property", "x-hash-on",
-    "x-algorithm", kDeduplicationArguments[0], kDeduplicationArguments[1], kDeduplicationArguments[2],
-    kDeduplicationArguments[3]};
+constexpr std::array<std::string_view, 12> kKnownArguments{"alternate-exchange",
+                                                           "x-alternate-exchange",
+                                                           "x-delayed-type",
+                                                           "x-delayed-exchange",
+                                                           "hash-header",
+                                                           "hash-property",
+                                                           "x-hash-on",
+                                                           "x-algorithm",
+                                                           kDeduplicationArguments[0],
+                                                           kDeduplicationArguments[1],
+                                                           kDeduplicationArguments[2],
+                                                           kDeduplicationArguments[3]};
 
 std::string instead(const FieldValue& value) {
-  return ", got the value '" + value.to_text() + "' of type '" + std::string(value.type_name()) + "'";
+  return ", got the value '" + value.to_text() + "' of type '" + std::string(value.type_name()) +
+         "'";
 }
 
 /// Reads the arguments one by one; the first complaint stays.
@@ -26,8 +34,8 @@ class ArgumentCheck {
   const FieldValue* find(std::string_view name) const { return spec_.arguments.find(name); }
   void complain(std::string_view argument, const std::string& what) {
     if (error) return;
-    error = PeerError::precondition_failed("invalid arg '" + std::string(argument) + "' for exchange '" + spec_.name +
-                                           "': " + what);
+    error = PeerError::precondition_failed("invalid arg '" + std::string(argument) +
+                                           "' for exchange '" + spec_.name + "': " + what);
   }
   /// The text of an argument, if it is there and is one.
   const std::string* text(std::string_view name, const char* expected) {
@@ -48,17 +56,21 @@ void check_delay(const ExchangeSpec& spec, ArgumentCheck& check, ExchangeArgumen
   if (spec.type == ExchangeType::delayed) {
     out.delays = true;
     const FieldValue* value = check.find("x-delayed-type");
-    if (!value) return check.complain("x-delayed-type", std::string("it must be there: expected ") + kDelayedTypes);
+    if (!value)
+      return check.complain("x-delayed-type",
+                            std::string("it must be there: expected ") + kDelayedTypes);
     const auto inner = value->text() ? exchange_type_of(*value->text()) : std::nullopt;
     if (!inner || *inner == ExchangeType::delayed) {
-      return check.complain("x-delayed-type", std::string("expected ") + kDelayedTypes + instead(*value));
+      return check.complain("x-delayed-type",
+                            std::string("expected ") + kDelayedTypes + instead(*value));
     }
     out.routes_as = *inner;
     return;
   }
   const FieldValue* value = check.find("x-delayed-exchange");
   if (!value) return;
-  if (!value->boolean()) return check.complain("x-delayed-exchange", "expected a boolean" + instead(*value));
+  if (!value->boolean())
+    return check.complain("x-delayed-exchange", "expected a boolean" + instead(*value));
   out.delays = *value->boolean() && spec.type != ExchangeType::retry;
 }
 
@@ -74,14 +86,16 @@ void check_hash(ArgumentCheck& check, ExchangeArguments& out) {
     if (!header || header->empty()) continue;
     out.hash_on = {HashOn::What::header, *header};
   }
-  const std::string* property = check.text("hash-property", "correlation_id, message_id or timestamp");
+  const std::string* property =
+      check.text("hash-property", "correlation_id, message_id or timestamp");
   if (!property) return;
   if (out.hash_on.what == HashOn::What::header) {
-    return check.complain("hash-property", "hashing by a header and by a property exclude each other");
+    return check.complain("hash-property",
+                          "hashing by a header and by a property exclude each other");
   }
   if (*property != "correlation_id" && *property != "message_id" && *property != "timestamp") {
-    return check.complain("hash-property",
-                          "expected correlation_id, message_id or timestamp" + instead(*check.find("hash-property")));
+    return check.complain("hash-property", "expected correlation_id, message_id or timestamp" +
+                                               instead(*check.find("hash-property")));
   }
   out.hash_on = {HashOn::What::property, *property};
 }
@@ -99,8 +113,10 @@ Result<ExchangeArguments, PeerError> check_exchange_arguments(const ExchangeSpec
   check_delay(spec, check, out);
   check_hash(check, out);
   auto deduplication = deduplication_of(spec.arguments);
-  if (deduplication) out.deduplication = std::move(*deduplication);
-  else check.complain(deduplication.error().argument, deduplication.error().text);
+  if (deduplication)
+    out.deduplication = std::move(*deduplication);
+  else
+    check.complain(deduplication.error().argument, deduplication.error().text);
   if (check.error) return *check.error;
   return out;
 }

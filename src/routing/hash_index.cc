@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint64_t kWeightMax = 1'000'000'000;
 
-/// FNV-1a, then a finalizer that spreads what is alike. The same on every machine and after every restart.
+/// FNV-1a, then a finalizer that spreads what is alike. The same on every machine and after every
+/// restart.
 uint64_t stable_hash(std::string_view text, uint64_t seed) {
   uint64_t h = 0xcbf29ce484222325ull ^ seed;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
@@ -27,19 +28,22 @@ uint64_t stable_hash(std::string_view text, uint64_t seed) {
 uint64_t weight_of(std::string_view key) {
   uint64_t weight = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), weight);
-  return error == std::errc{} && end == key.data() + key.size() && weight <= kWeightMax ? weight : 0;
+  return error == std::errc{} && end == key.data() + key.size() && weight <= kWeightMax ? weight
+                                                                                        : 0;
 }
 
-/// Each destination draws a lot from the text and its own name; the best one by weight wins (weighted rendezvous
-/// hashing). A destination gets its share by weight, and one that comes or goes moves only what it wins or had.
-/// Several bindings of one destination add up. O(destinations).
+/// Each destination draws a lot from the text and its own name; the best one by weight wins
+/// (weighted rendezvous hashing). A destination gets its share by weight, and one that comes or
+/// goes moves only what it wins or had. Several bindings of one destination add up.
+/// O(destinations).
 class ConsistentHashIndex : public BindingIndex {
  public:
   std::optional<PeerError> check(std::string_view key, const FieldTable&) const override {
     if (weight_of(key) > 0) return std::nullopt;
-    return PeerError::precondition_failed("invalid binding key '" + std::string(key) +
-                                          "' of an x-consistent-hash exchange: it is the weight, an integer from 1 to " +
-                                          std::to_string(kWeightMax));
+    return PeerError::precondition_failed(
+        "invalid binding key '" + std::string(key) +
+        "' of an x-consistent-hash exchange: it is the weight, an integer from 1 to " +
+        std::to_string(kWeightMax));
   }
 
   void add(const Destination* to, std::string_view key, const FieldTable&) override {
@@ -69,7 +73,8 @@ class ConsistentHashIndex : public BindingIndex {
     double best = 0;
     for (const Share& share : shares_) {
       const uint64_t drawn = stable_hash(text, share.seed) >> 11;  // 53 bits
-      const double lot = -std::log((static_cast<double>(drawn) + 0.5) * 0x1p-53) / static_cast<double>(share.weight);
+      const double lot = -std::log((static_cast<double>(drawn) + 0.5) * 0x1p-53) /
+                         static_cast<double>(share.weight);
       if (winner != nullptr && lot > best) continue;
       if (winner != nullptr && lot == best && share.to->name > winner->to->name) continue;
       winner = &share;
@@ -98,7 +103,9 @@ class ModulusHashIndex : public BindingIndex {
       }
     }
     places_.push_back({to, 1});
-    std::ranges::sort(places_, {}, [](const Place& place) { return std::pair(place.to->name, place.to->is_queue()); });
+    std::ranges::sort(places_, {}, [](const Place& place) {
+      return std::pair(place.to->name, place.to->is_queue());
+    });
   }
   void remove(const Destination* to, std::string_view, const FieldTable&) override {
     const auto place = std::ranges::find(places_, to, &Place::to);
@@ -123,15 +130,19 @@ class RandomIndex : public BindingIndex {
   explicit RandomIndex(bool keys_are_empty) : keys_are_empty_(keys_are_empty) {}
   std::optional<PeerError> check(std::string_view key, const FieldTable&) const override {
     if (!keys_are_empty_ || key.empty()) return std::nullopt;
-    return PeerError::precondition_failed("invalid binding key '" + std::string(key) +
-                                          "' of an x-local-random exchange: only the empty one is allowed");
+    return PeerError::precondition_failed(
+        "invalid binding key '" + std::string(key) +
+        "' of an x-local-random exchange: only the empty one is allowed");
   }
   void add(const Destination* to, std::string_view, const FieldTable&) override { all_.add(to); }
-  void remove(const Destination* to, std::string_view, const FieldTable&) override { all_.remove(to); }
+  void remove(const Destination* to, std::string_view, const FieldTable&) override {
+    all_.remove(to);
+  }
   void match(std::string_view, ByteSpan, RouteMatches& out) const override {
     if (all_.empty()) return;
     thread_local std::minstd_rand random{std::random_device{}()};
-    append_destination(all_.at(std::uniform_int_distribution<size_t>(0, all_.size() - 1)(random)), out);
+    append_destination(all_.at(std::uniform_int_distribution<size_t>(0, all_.size() - 1)(random)),
+                       out);
   }
 
  private:
@@ -141,11 +152,15 @@ class RandomIndex : public BindingIndex {
 
 }  // namespace
 
-std::unique_ptr<BindingIndex> make_consistent_hash_index() { return std::make_unique<ConsistentHashIndex>(); }
+std::unique_ptr<BindingIndex> make_consistent_hash_index() {
+  return std::make_unique<ConsistentHashIndex>();
+}
 std::unique_ptr<BindingIndex> make_random_index(bool keys_are_empty) {
   return std::make_unique<RandomIndex>(keys_are_empty);
 }
-std::unique_ptr<BindingIndex> make_modulus_hash_index() { return std::make_unique<ModulusHashIndex>(); }
+std::unique_ptr<BindingIndex> make_modulus_hash_index() {
+  return std::make_unique<ModulusHashIndex>();
+}
 
 std::string hashed_text(const HashOn& on, ByteSpan headers, const PropertiesView* properties) {
   if (on.what == HashOn::What::header) {

@@ -7,7 +7,8 @@
 namespace tarry {
 
 void invariant_failed(const char* condition, const char* file, int line) {
-  log_for("invariant")->critical("broken invariant: {} ({}:{}); stopping at once", condition, file, line);
+  log_for("invariant")
+      ->critical("broken invariant: {} ({}:{}); stopping at once", condition, file, line);
   flush_logs();
   std::abort();
 }

@@ -6,16 +6,18 @@
 namespace tarry {
 namespace {
 
-constexpr std::array<std::string_view, 9> kLimitNames{"connections",   "handshake_timeout", "frame_max",
-                                                      "channel_max",   "message_bytes",     "table_depth",
-                                                      "http_connections", "http_header",    "http_body"};
+constexpr std::array<std::string_view, 9> kLimitNames{
+    "connections", "handshake_timeout", "frame_max",   "channel_max", "message_bytes",
+    "table_depth", "http_connections",  "http_header", "http_body"};
 static_assert(kLimitNames.size() == static_cast<size_t>(Limit::http_body) + 1);
 
 std::array<std::atomic<uint64_t>, kLimitNames.size()> limit_counts{};
 
 }  // namespace
 
-void count_limit_hit(Limit limit) { limit_counts[static_cast<size_t>(limit)].fetch_add(1, std::memory_order_relaxed); }
+void count_limit_hit(Limit limit) {
+  limit_counts[static_cast<size_t>(limit)].fetch_add(1, std::memory_order_relaxed);
+}
 
 std::vector<LimitHits> limit_hits() {
   std::vector<LimitHits> all;

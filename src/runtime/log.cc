@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kTextPattern = "%Y-%m-%dT%H:%M:%S.%e%z %l %n: %v";
 constexpr size_t kKeptLines = 5'000;
-constexpr size_t kKeptLineBytes = 4'096;   // of one line's text
+constexpr size_t kKeptLineBytes = 4'096;  // of one line's text
 constexpr const char* kLevels[] = {"trace", "debug", "info", "warning", "error", "off"};
 
 std::string_view level_word(spdlog::level::level_enum level) {
@@ -39,7 +39,8 @@ class LineKeeper final : public spdlog::sinks::base_sink<std::mutex> {
   std::vector<LogLine> lines(uint64_t after, size_t count, spdlog::level::level_enum least) {
     std::lock_guard lock(mutex_);
     std::vector<LogLine> out;
-    for (auto line = kept_.rbegin(); line != kept_.rend() && out.size() < count && line->line.number > after; ++line) {
+    for (auto line = kept_.rbegin();
+         line != kept_.rend() && out.size() < count && line->line.number > after; ++line) {
       if (line->level >= least) out.push_back(line->line);
     }
     return {out.rbegin(), out.rend()};
@@ -88,8 +89,8 @@ void append_json_text(std::string& out, std::string_view text) {
   out.push_back('"');
 }
 
-/// One line a message, whatever is in it: names that clients gave (users, queues) could else end a line and write the next
-/// one, or steer the terminal that shows it.
+/// One line a message, whatever is in it: names that clients gave (users, queues) could else end a
+/// line and write the next one, or steer the terminal that shows it.
 class TextFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& into) override {
@@ -110,7 +111,9 @@ class TextFormatter final : public spdlog::formatter {
     one_line.payload = spdlog::string_view_t(shown.data(), shown.size());
     pattern_.format(one_line, into);
   }
-  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<TextFormatter>(); }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<TextFormatter>();
+  }
 
  private:
   static bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
@@ -134,13 +137,16 @@ class JsonFormatter final : public spdlog::formatter {
     line += "}\n";
     into.append(line.data(), line.data() + line.size());
   }
-  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<JsonFormatter>();
+  }
 
  private:
   spdlog::pattern_formatter time_{"%Y-%m-%dT%H:%M:%S.%e%z", spdlog::pattern_time_type::local, ""};
 };
 
-/// Lines to stderr or to a file, each with one write, so that nothing is in between when the file changes.
+/// Lines to stderr or to a file, each with one write, so that nothing is in between when the file
+/// changes.
 class LineWriter final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   ~LineWriter() override { leave(STDERR_FILENO); }
@@ -175,11 +181,11 @@ class LineWriter final : public spdlog::sinks::base_sink<std::mutex> {
 };
 
 struct Logs {
-  std::mutex mutex;   // guards what follows
+  std::mutex mutex;  // guards what follows
   std::shared_ptr<LineWriter> out = std::make_shared<LineWriter>();
   std::shared_ptr<LineKeeper> keeper = std::make_shared<LineKeeper>();
   spdlog::level::level_enum level = spdlog::level::info;
-  std::map<std::string, spdlog::level::level_enum, std::less<>> levels;   // of rooms that differ
+  std::map<std::string, spdlog::level::level_enum, std::less<>> levels;  // of rooms that differ
 
   Logs() { out->set_formatter(std::make_unique<TextFormatter>()); }
   spdlog::level::level_enum level_of(std::string_view room) const {
@@ -188,17 +194,20 @@ struct Logs {
   }
   void apply() {
     spdlog::set_level(level);
-    spdlog::apply_all([this](const std::shared_ptr<spdlog::logger>& logger) { logger->set_level(level_of(logger->name())); });
+    spdlog::apply_all([this](const std::shared_ptr<spdlog::logger>& logger) {
+      logger->set_level(level_of(logger->name()));
+    });
   }
 };
 
 Logs& logs() {
-  static auto* all = new Logs;   // outlives whoever logs while the process ends
+  static auto* all = new Logs;  // outlives whoever logs while the process ends
   return *all;
 }
 
 bool is_level(std::string_view word) {
-  return std::any_of(std::begin(kLevels), std::end(kLevels), [&](const char* known) { return word == known; });
+  return std::any_of(std::begin(kLevels), std::end(kLevels),
+                     [&](const char* known) { return word == known; });
 }
 
 }  // namespace
@@ -208,7 +217,8 @@ std::shared_ptr<spdlog::logger> log_for(std::string_view room) {
   std::lock_guard lock(all.mutex);
   std::string name(room);
   if (auto known = spdlog::get(name)) return known;
-  auto logger = std::make_shared<spdlog::logger>(name, spdlog::sinks_init_list{all.out, all.keeper});
+  auto logger =
+      std::make_shared<spdlog::logger>(name, spdlog::sinks_init_list{all.out, all.keeper});
   logger->set_level(all.level_of(name));
   logger->flush_on(spdlog::level::warn);
   spdlog::register_logger(logger);
@@ -232,9 +242,11 @@ std::string set_log_levels(std::string_view levels) {
     if (one.empty()) continue;
     const size_t equals = one.find('=');
     if (equals == std::string_view::npos || equals == 0 || !is_level(one.substr(equals + 1))) {
-      return "'" + std::string(one) + "': expected category=level with a level of trace, debug, info, warning, error, off";
+      return "'" + std::string(one) +
+             "': expected category=level with a level of trace, debug, info, warning, error, off";
     }
-    wanted[std::string(one.substr(0, equals))] = spdlog::level::from_str(std::string(one.substr(equals + 1)));
+    wanted[std::string(one.substr(0, equals))] =
+        spdlog::level::from_str(std::string(one.substr(equals + 1)));
   }
   Logs& all = logs();
   std::lock_guard lock(all.mutex);
@@ -246,8 +258,10 @@ std::string set_log_levels(std::string_view levels) {
 void set_log_json(bool json) {
   Logs& all = logs();
   std::lock_guard lock(all.mutex);
-  if (json) all.out->set_formatter(std::make_unique<JsonFormatter>());
-  else all.out->set_formatter(std::make_unique<TextFormatter>());
+  if (json)
+    all.out->set_formatter(std::make_unique<JsonFormatter>());
+  else
+    all.out->set_formatter(std::make_unique<TextFormatter>());
 }
 
 std::string set_log_file(const std::string& path) { return logs().out->open(path); }
@@ -257,7 +271,8 @@ void flush_logs() {
 }
 
 std::vector<LogLine> recent_log_lines(uint64_t after, size_t count, std::string_view level) {
-  const auto least = level.empty() ? spdlog::level::trace : spdlog::level::from_str(std::string(level));
+  const auto least =
+      level.empty() ? spdlog::level::trace : spdlog::level::from_str(std::string(level));
   return logs().keeper->lines(after, count, least);
 }
 

@@ -17,7 +17,8 @@ std::string neighbourhood_of(const std::string& text) {
   const auto address = ip::make_address(text, ec);
   if (ec) return text;
   const auto plain = unmapped(address);
-  return plain.is_v4() ? plain.to_string() : ip::make_network_v6(plain.to_v6(), 64).canonical().to_string();
+  return plain.is_v4() ? plain.to_string()
+                       : ip::make_network_v6(plain.to_v6(), 64).canonical().to_string();
 }
 
 std::string Networks::add(std::string_view part) {
@@ -31,11 +32,14 @@ std::string Networks::add(std::string_view part) {
     const std::string_view digits = part.substr(slash + 1);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
     if (error != std::errc() || end != digits.data() + digits.size() || length > longest) {
-      return "'" + std::string(part) + "': the length behind the slash must be 0.." + std::to_string(longest);
+      return "'" + std::string(part) + "': the length behind the slash must be 0.." +
+             std::to_string(longest);
     }
   }
-  if (address.is_v4()) v4_.push_back(ip::make_network_v4(address.to_v4(), static_cast<unsigned short>(length)));
-  else v6_.push_back(ip::make_network_v6(address.to_v6(), static_cast<unsigned short>(length)));
+  if (address.is_v4())
+    v4_.push_back(ip::make_network_v4(address.to_v4(), static_cast<unsigned short>(length)));
+  else
+    v6_.push_back(ip::make_network_v6(address.to_v6(), static_cast<unsigned short>(length)));
   return {};
 }
 
@@ -55,11 +59,13 @@ bool Networks::contains(const ip::address& any) const {
   const ip::address address = unmapped(any);
   if (address.is_v4()) {
     return std::any_of(v4_.begin(), v4_.end(), [&](const ip::network_v4& network) {
-      return (address.to_v4().to_uint() & network.netmask().to_uint()) == network.network().to_uint();
+      return (address.to_v4().to_uint() & network.netmask().to_uint()) ==
+             network.network().to_uint();
     });
   }
   return std::any_of(v6_.begin(), v6_.end(), [&](const ip::network_v6& network) {
-    return ip::make_network_v6(address.to_v6(), network.prefix_length()).network() == network.network();
+    return ip::make_network_v6(address.to_v6(), network.prefix_length()).network() ==
+           network.network();
   });
 }
 

@@ -78,9 +78,10 @@ bool apply(const SettingRow& row, std::string_view value, Settings& settings) {
 }
 
 std::string bad_value(const SettingRow& row, std::string_view value, std::string_view source) {
-  std::string line = "bad setting " + std::string(row.name) + " = \"" + std::string(value) + "\" (from " +
-                     std::string(source) + "): must be " + setting_allowed(row);
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 0x20; }, '?');
+  std::string line = "bad setting " + std::string(row.name) + " = \"" + std::string(value) +
+                     "\" (from " + std::string(source) + "): must be " + setting_allowed(row);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20; }, '?');
   return line;
 }
 
@@ -96,14 +97,17 @@ std::string clashing_ports(const Settings& s) {
     std::string_view name;
     uint64_t number;
   };
-  const Port ports[] = {
-      {"amqp_port", s.amqp_port}, {"amqps_port", s.amqps_port}, {"http_port", s.http_port},
-      {"https_port", s.https_port}, {"metrics_port", s.metrics_port}};
+  const Port ports[] = {{"amqp_port", s.amqp_port},
+                        {"amqps_port", s.amqps_port},
+                        {"http_port", s.http_port},
+                        {"https_port", s.https_port},
+                        {"metrics_port", s.metrics_port}};
   for (size_t i = 0; i < std::size(ports); ++i) {
     for (size_t j = i + 1; j < std::size(ports); ++j) {
       if (ports[i].number == 0 || ports[i].number != ports[j].number) continue;
-      return "bad setting " + std::string(ports[j].name) + " = \"" + std::to_string(ports[j].number) +
-             "\": must be another port than " + std::string(ports[i].name);
+      return "bad setting " + std::string(ports[j].name) + " = \"" +
+             std::to_string(ports[j].number) + "\": must be another port than " +
+             std::string(ports[i].name);
     }
   }
   return {};
@@ -112,16 +116,20 @@ std::string clashing_ports(const Settings& s) {
 /// What is wrong with settings that are right one by one.
 std::string wrong_together(const Settings& s) {
   if (auto line = clashing_ports(s); !line.empty()) return line;
-  const char* listener = s.amqps_port != 0 ? "amqps_port" : s.https_port != 0 ? "https_port" : nullptr;
+  const char* listener = s.amqps_port != 0   ? "amqps_port"
+                         : s.https_port != 0 ? "https_port"
+                                             : nullptr;
   if (listener != nullptr && (s.tls_cert.empty() || s.tls_key.empty())) {
-    return "bad setting " + std::string(s.tls_cert.empty() ? "tls_cert" : "tls_key") + " = \"\": " + listener +
-           " needs a certificate and its key (PEM files)";
+    return "bad setting " + std::string(s.tls_cert.empty() ? "tls_cert" : "tls_key") +
+           " = \"\": " + listener + " needs a certificate and its key (PEM files)";
   }
   if (s.amqps_port != 0 && s.tls_verify != "none" && s.tls_ca.empty()) {
-    return "bad setting tls_ca = \"\": tls_verify = \"" + s.tls_verify + "\" needs to know who may sign (a PEM file)";
+    return "bad setting tls_ca = \"\": tls_verify = \"" + s.tls_verify +
+           "\" needs to know who may sign (a PEM file)";
   }
   if (auto networks = Networks::parse(s.proxy_protocol_trusted_sources); !networks) {
-    return "bad setting proxy_protocol_trusted_sources = \"" + s.proxy_protocol_trusted_sources + "\": " + networks.error() +
+    return "bad setting proxy_protocol_trusted_sources = \"" + s.proxy_protocol_trusted_sources +
+           "\": " + networks.error() +
            "; allowed are addresses and networks (as 10.0.0.0/8) with commas between them";
   }
   return {};
@@ -137,7 +145,8 @@ std::string setting_flag(const SettingRow& row) {
 
 std::string setting_environment_name(const SettingRow& row) {
   std::string name(kEnvironmentPrefix);
-  for (unsigned char c : row.name) name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  for (unsigned char c : row.name)
+    name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   return name;
 }
 
@@ -182,7 +191,8 @@ SettingLayer read_settings_environment(const char* const* environment,
     size_t equals = entry.find('=');
     if (equals == std::string_view::npos) continue;
     std::string name;
-    for (unsigned char c : entry.substr(kEnvironmentPrefix.size(), equals - kEnvironmentPrefix.size())) {
+    for (unsigned char c :
+         entry.substr(kEnvironmentPrefix.size(), equals - kEnvironmentPrefix.size())) {
       name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     }
     if (find_row(name)) {

@@ -15,7 +15,8 @@ Result<SettingLayer, SettingError> read_settings_toml(std::string_view toml, std
   if (!parsed) {
     const auto& at = parsed.error().source().begin;
     return SettingError{"bad file " + source + ", line " + std::to_string(at.line) + ", column " +
-                        std::to_string(at.column) + ": " + std::string(parsed.error().description())};
+                        std::to_string(at.column) + ": " +
+                        std::string(parsed.error().description())};
   }
   SettingLayer layer{source, {}};
   for (auto&& [key, node] : parsed.table()) {
@@ -48,7 +49,8 @@ Result<SettingLayer, SettingError> read_settings_file(const std::string& path) {
 std::string render_settings_toml() {
   std::string out =
       "# Every setting of TarryMQ with its default. Read with: tarrymq --config FILE\n"
-      "# A flag goes over the environment, the environment over this file, this file over the default.\n"
+      "# A flag goes over the environment, the environment over this file, this file over the "
+      "default.\n"
       "# Written by: tarrymq --print-config\n";
   for (const auto& row : setting_rows()) {
     bool quoted = std::holds_alternative<std::string Settings::*>(row.field);

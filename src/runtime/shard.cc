@@ -21,8 +21,9 @@ constexpr int kStageRounds = 4;
 
 }  // namespace
 
-/// The mailbox and what ends a wait: a handler that does nothing for mail (Asio interrupts its wait for it with one call
-/// of the system, and the woken side needs none), a steady timer for the wheel.
+/// The mailbox and what ends a wait: a handler that does nothing for mail (Asio interrupts its wait
+/// for it with one call of the system, and the woken side needs none), a steady timer for the
+/// wheel.
 struct Shard::Wakeup {
   explicit Wakeup(boost::asio::io_context& context) : io(context), timer(context) {}
 
@@ -98,7 +99,8 @@ void Shard::deliver(std::vector<Task>& batch) {
     }
   }
   batch.clear();
-  if (!wakeup_->signalled.exchange(true, std::memory_order_acq_rel)) boost::asio::post(wakeup_->io, [] {});
+  if (!wakeup_->signalled.exchange(true, std::memory_order_acq_rel))
+    boost::asio::post(wakeup_->io, [] {});
 }
 
 void Shard::flush_outboxes() {
@@ -113,7 +115,8 @@ bool Shard::take_mail() {
     std::lock_guard lock(wakeup_->mutex);
     mail_.swap(wakeup_->inbox);
   }
-  // After the mail is in hand: a rejection in it that came later than the clock was read would be due too early.
+  // After the mail is in hand: a rejection in it that came later than the clock was read would be
+  // due too early.
   refresh_now();
   for (auto& task : mail_) {
     task();
@@ -183,13 +186,15 @@ bool Shard::turn(bool may_wait) {
     if (due != wakeup_->timer_due) {
       wakeup_->timer_due = due;
       if (due) {
-        wakeup_->timer.expires_at(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due->ns)));
+        wakeup_->timer.expires_at(
+            std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due->ns)));
         wakeup_->timer.async_wait([](const boost::system::error_code&) {});
       } else {
         wakeup_->timer.cancel();
       }
     }
-    time_is_stale_ = true;  // run_one() waits and then runs a handler, which must not see the time before the wait
+    time_is_stale_ = true;  // run_one() waits and then runs a handler, which must not see the time
+                            // before the wait
     io_->run_one();
   }
   bool any = false;

@@ -6,10 +6,11 @@
 
 #include "tarrymq/runtime/invariant.h"
 
-// A timer lies at the level of the highest 6-bit digit in which its tick differs from the wheel's, in the slot of its
-// own digit there. So every timer of a level is due before every timer of the next, and within a level slots are due
-// in their order: the next thing to do is the first slot of the lowest level in use. Opening a slot of a level above
-// 0 moves the wheel to its first tick and places what was in it anew, one or more levels lower.
+// A timer lies at the level of the highest 6-bit digit in which its tick differs from the wheel's,
+// in the slot of its own digit there. So every timer of a level is due before every timer of the
+// next, and within a level slots are due in their order: the next thing to do is the first slot of
+// the lowest level in use. Opening a slot of a level above 0 moves the wheel to its first tick and
+// places what was in it anew, one or more levels lower.
 
 namespace tarry {
 namespace {
@@ -105,7 +106,8 @@ void TimerWheel::open_slot(uint32_t slot) {
 void TimerWheel::fire() {
   while (Timer* timer = lists_[kFiring].first) {
     unlink(*timer);
-    // The callback may destroy its timer: it runs from here and goes back only if there still is somebody.
+    // The callback may destroy its timer: it runs from here and goes back only if there still is
+    // somebody.
     bool destroyed = false;
     timer->destroyed_ = &destroyed;
     auto on_due = std::move(timer->on_due_);

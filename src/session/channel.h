@@ -62,9 +62,7 @@ class Channel {
 
   // -- Direct reply-to (direct_reply.cc)
   bool deliver_reply(const ReplyAddress& address, ByteSpan route, ByteSpan header, ByteSpan body);
-  bool hears(const ReplyAddress& address) const {
-    return replies_ && replies_->address == address;
-  }
+  bool hears(const ReplyAddress& address) const { return replies_ && replies_->address == address; }
 
   // -- For the connection
 
@@ -101,7 +99,8 @@ class Channel {
   bool check_extra_keys(const PropertiesView& view, ByteSpan& header);
   const RouteTargets* targets_of(ByteSpan route, const PropertiesView& view);
   /// `whole_header`: with BCC, for those that only hold it.
-  void post(const RouteTargets& targets, PublishRequest& request, bool mandatory, ByteSpan whole_header);
+  void post(const RouteTargets& targets, PublishRequest& request, bool mandatory,
+            ByteSpan whole_header);
   void return_unroutable(ByteSpan route, ByteSpan header, ByteSpan body);
 
   // own_word.cc
@@ -182,10 +181,10 @@ class Channel {
 
   Content content_;
   RouteCache routes_;
-  RouteTargets asked_targets_;    // scratch: of a route that is not in the cache
+  RouteTargets asked_targets_;  // scratch: of a route that is not in the cache
   struct {
     bool held = false, nowhere = false, deduplicates = false, suppressed = false;
-  } routed_;  // of the last route (Routed), none of it for one from the cache
+  } routed_;                      // of the last route (Routed), none of it for one from the cache
   std::string rewritten_header_;  // scratch
 
   std::unique_ptr<Confirms> confirms_;  // confirm.select

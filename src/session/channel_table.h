@@ -9,9 +9,9 @@
 
 namespace tarry {
 
-/// A connection's channels by number. A client may pick any number of 1..65535, so what this takes goes by how many
-/// there are and not by the highest: open addressing over a power of two of slots, at most half of them taken. A
-/// look-up is a multiplication and, as a rule, one slot.
+/// A connection's channels by number. A client may pick any number of 1..65535, so what this takes
+/// goes by how many there are and not by the highest: open addressing over a power of two of slots,
+/// at most half of them taken. A look-up is a multiplication and, as a rule, one slot.
 class ChannelTable {
  public:
   size_t size() const { return size_; }
@@ -63,7 +63,9 @@ class ChannelTable {
 
   size_t mask() const { return slots_.size() - 1; }
   /// Fibonacci hashing: numbers in a row as well as those a power of two apart are spread.
-  size_t home_of(uint16_t number) const { return (number * uint64_t{0x9E3779B97F4A7C15} >> 40) & mask(); }
+  size_t home_of(uint16_t number) const {
+    return (number * uint64_t{0x9E3779B97F4A7C15} >> 40) & mask();
+  }
   void put(std::unique_ptr<Channel> channel) {
     size_t i = home_of(channel->number);
     while (slots_[i]) i = (i + 1) & mask();

@@ -11,8 +11,9 @@ constexpr size_t kReplyTextMax = 255;  // a short string
 constexpr size_t kQuotedBytesKept = 24;
 constexpr std::string_view kCut = "...";
 
-/// A text that is too long for the wire, with its longest quoted part (a name, a value) cut, so that what was wrong with it
-/// still arrives. Texts without such a part lose their end when they are written.
+/// A text that is too long for the wire, with its longest quoted part (a name, a value) cut, so
+/// that what was wrong with it still arrives. Texts without such a part lose their end when they
+/// are written.
 std::string fitting(std::string text) {
   while (text.size() > kReplyTextMax) {
     size_t longest = 0, begin = 0;
@@ -25,7 +26,8 @@ std::string fitting(std::string text) {
     if (longest <= kQuotedBytesKept + kCut.size()) break;
     const size_t over = text.size() - kReplyTextMax + kCut.size();
     size_t kept = longest > over + kQuotedBytesKept ? longest - over : kQuotedBytesKept;
-    while (kept > 0 && (static_cast<unsigned char>(text[begin + kept]) & 0xC0) == 0x80) --kept;  // not within a character
+    while (kept > 0 && (static_cast<unsigned char>(text[begin + kept]) & 0xC0) == 0x80)
+      --kept;  // not within a character
     text.replace(begin + kept, longest - kept, kCut);
   }
   return text;

@@ -43,7 +43,8 @@ ConnectionImpl::ConnectionImpl(QueueShard& home, AccessPort& access,
       deadline_([this] {
         if (state_ != State::closing) {
           count_limit_hit(Limit::handshake_timeout);
-          log_for("session")->warn("{}: not open after handshake_timeout_ms ({}); closed", name_, settings_.handshake_timeout_ms);
+          log_for("session")->warn("{}: not open after handshake_timeout_ms ({}); closed", name_,
+                                   settings_.handshake_timeout_ms);
         }
         port_.abort();
       }),
@@ -173,8 +174,9 @@ size_t ConnectionImpl::on_method_frame(const DecodedFrame& frame, ByteSpan rest)
   }
   if (c->expects_content()) {
     fail(nullptr,
-         PeerError::connection(reply::unexpected_frame, "expected content " + std::string(c->expected_content()) +
-                                                            ", got method frame " + method_name(method_) + " instead"),
+         PeerError::connection(reply::unexpected_frame,
+                               "expected content " + std::string(c->expected_content()) +
+                                   ", got method frame " + method_name(method_) + " instead"),
          method_id::basic_publish);
     return 0;
   }
@@ -273,10 +275,10 @@ void ConnectionImpl::on_connection_method(const Method& m) {
     return on(*secret);
   }
   if (state_ == State::running) {
-    return fail(nullptr, PeerError::connection(reply::channel_error, "unexpected method in connection state running"));
+    return fail(nullptr, PeerError::connection(reply::channel_error,
+                                               "unexpected method in connection state running"));
   }
-  static constexpr const char* kNames[] = {"header", "starting", "logging in",
-                                           "tuning", "opening"};
+  static constexpr const char* kNames[] = {"header", "starting", "logging in", "tuning", "opening"};
   fail(nullptr,
        PeerError::connection(reply::command_invalid, "unexpected method " + method_name(method_) +
                                                          " in connection state " +
@@ -345,7 +347,7 @@ void ConnectionImpl::on_credit_returned(ConsumerId id, uint32_t count) {
 // -- Consumers
 
 ChannelConsumer& ConnectionImpl::add_consumer(Channel& c, std::string tag,
-                                       const std::shared_ptr<QueueHandle>& queue) {
+                                              const std::shared_ptr<QueueHandle>& queue) {
   const ConsumerId consumer_id = next_consumer_id();
   auto consumer =
       std::make_unique<Consumer>(consumer_id, std::move(tag), c.number, queues_.hold(queue));

@@ -67,7 +67,8 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   uint32_t frame_max() const { return frame_max_; }
   uint32_t method() const { return method_; }
   bool client_takes_cancel() const { return capability_cancel_; }
-  /// True: basic.qos without `global` limits the channel, live, as the specification has it, and not each new consumer.
+  /// True: basic.qos without `global` limits the channel, live, as the specification has it, and
+  /// not each new consumer.
   bool qos_is_of_the_channel() const { return qos_is_of_the_channel_; }
   const std::string& name() const { return name_; }
 
@@ -219,8 +220,8 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   int waits_ = 0;
   bool in_on_bytes_ = false;
   bool reading_ = true;
-  // An alarm is on (its reason). Who has published is told so; who publishes while it is on is read from no longer,
-  // so that one who only consumes, or has done with publishing, is not held up.
+  // An alarm is on (its reason). Who has published is told so; who publishes while it is on is read
+  // from no longer, so that one who only consumes, or has done with publishing, is not held up.
   std::optional<std::string> alarm_;
   bool publisher_ = false, told_blocked_ = false, stopped_ = false;
   bool held_up_ = false;  // its publishes are waiting for another shard

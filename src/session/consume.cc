@@ -24,10 +24,11 @@ void Channel::on(const method::BasicConsume& m) {
   std::string name;
   if (!resolve_queue(m.queue, name)) return;
   auto bad_argument = [this, &name](const FieldView& field, const char* allowed) {
-    connection_.fail(this, PeerError::precondition_failed(
-                               "invalid arg '" + std::string(field.name) + "' for queue '" + name + "' in vhost '" +
-                               connection_.vhost().name() + "': a consumer came with " +
-                               field_value(field).to_text() + ", " + allowed + " is allowed"));
+    connection_.fail(this,
+                     PeerError::precondition_failed(
+                         "invalid arg '" + std::string(field.name) + "' for queue '" + name +
+                         "' in vhost '" + connection_.vhost().name() + "': a consumer came with " +
+                         field_value(field).to_text() + ", " + allowed + " is allowed"));
   };
   int32_t priority = 0;
   if (auto field = find_field(m.arguments, "x-priority")) {
@@ -106,7 +107,8 @@ void Channel::on(const method::BasicCancel& m) {
                                [id, no_wait = m.no_wait, connection = &connection_,
                                 tag = consumer.tag](Channel* channel, const QueueReply&) {
                                  Consumer* left = connection->find_consumer(id);
-                                 if (left && left->channel) left->channel->end_consumer(*left, false);
+                                 if (left && left->channel)
+                                   left->channel->end_consumer(*left, false);
                                  connection->drop_consumer(id);
                                  if (channel && !no_wait)
                                    connection->send(channel->number, method::BasicCancelOk{tag});

@@ -16,13 +16,15 @@ constexpr size_t kSecretBytes = 16;
 constexpr std::string_view kSecretEnd = "==";  // of 16 bytes in base64
 
 std::array<char, 24> new_secret() {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::array<uint8_t, kSecretBytes + 2> bytes{};  // a multiple of three
   TARRY_INVARIANT(::getrandom(bytes.data(), kSecretBytes, 0) == static_cast<ssize_t>(kSecretBytes));
   std::array<char, 24> out{};
   for (size_t i = 0, at = 0; i < bytes.size(); i += 3, at += 4) {
     const uint32_t three = uint32_t{bytes[i]} << 16 | uint32_t{bytes[i + 1]} << 8 | bytes[i + 2];
-    for (size_t digit = 0; digit < 4; ++digit) out[at + digit] = kDigits[three >> (18 - 6 * digit) & 63];
+    for (size_t digit = 0; digit < 4; ++digit)
+      out[at + digit] = kDigits[three >> (18 - 6 * digit) & 63];
   }
   std::copy(kSecretEnd.begin(), kSecretEnd.end(), out.end() - kSecretEnd.size());
   return out;
@@ -32,9 +34,12 @@ std::array<char, 24> new_secret() {
 
 std::string ReplyAddress::text() const {
   char buffer[48];
-  const int size = std::snprintf(buffer, sizeof buffer, "%llx-%x-%x.",
-                                 static_cast<unsigned long long>(connection.value), unsigned{channel}, serial);
-  return std::string(prefix).append(buffer, static_cast<size_t>(size)).append(secret.data(), secret.size());
+  const int size =
+      std::snprintf(buffer, sizeof buffer, "%llx-%x-%x.",
+                    static_cast<unsigned long long>(connection.value), unsigned{channel}, serial);
+  return std::string(prefix)
+      .append(buffer, static_cast<size_t>(size))
+      .append(secret.data(), secret.size());
 }
 
 bool ReplyAddress::parse(std::string_view name, ReplyAddress& out) {
@@ -48,14 +53,16 @@ bool ReplyAddress::parse(std::string_view name, ReplyAddress& out) {
     at = next + 1;
     return true;
   };
-  if (!number(out.connection.value, '-') || !number(out.channel, '-') || !number(out.serial, '.')) return false;
+  if (!number(out.connection.value, '-') || !number(out.channel, '-') || !number(out.serial, '.'))
+    return false;
   const std::string_view secret(at, static_cast<size_t>(end - at));
   if (secret.size() != out.secret.size() || !secret.ends_with(kSecretEnd)) return false;
   std::copy(secret.begin(), secret.end(), out.secret.begin());
   return out.connection.value != 0;
 }
 
-ReplyConsumer::ReplyConsumer(std::string consumer_tag, uint16_t channel, const ReplyAddress& a, ConnectionList* l)
+ReplyConsumer::ReplyConsumer(std::string consumer_tag, uint16_t channel, const ReplyAddress& a,
+                             ConnectionList* l)
     : list(l), tag(std::move(consumer_tag)), frames(channel, tag), address(a) {
   if (list) list->add_reply_consumer(address.key());
 }
@@ -64,7 +71,8 @@ ReplyConsumer::~ReplyConsumer() {
   if (list) list->remove_reply_consumer(address.key());
 }
 
-void Channel::consume_replies(const method::BasicConsume& m, std::string_view name, std::string tag) {
+void Channel::consume_replies(const method::BasicConsume& m, std::string_view name,
+                              std::string tag) {
   if (!m.no_ack) {
     return connection_.fail(this,
                             PeerError::precondition_failed("reply consumer cannot acknowledge"));

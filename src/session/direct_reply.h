@@ -28,9 +28,10 @@ inline bool is_reply_address(std::string_view name) {
   return name.starts_with(kReplyPrefix) || name.starts_with(kReplyPrefixToo);
 }
 
-/// Which channel a reply goes to. As text: the prefix, then connection, channel and serial in hexadecimal with `-` between,
-/// a dot, and the secret, which keeps others from guessing it. RabbitMQ's have that form too (something, a dot, 16 bytes in
-/// base64), and tests of clients go by it.
+/// Which channel a reply goes to. As text: the prefix, then connection, channel and serial in
+/// hexadecimal with `-` between, a dot, and the secret, which keeps others from guessing it.
+/// RabbitMQ's have that form too (something, a dot, 16 bytes in base64), and tests of clients go by
+/// it.
 struct ReplyAddress {
   std::string_view prefix = kReplyPrefix;
   ConnectionId connection;
@@ -41,7 +42,9 @@ struct ReplyAddress {
 
   /// For ConnectionList.
   uint64_t key() const { return std::hash<std::string_view>{}({secret.data(), secret.size()}); }
-  bool operator==(const ReplyAddress& other) const { return secret == other.secret && serial == other.serial; }
+  bool operator==(const ReplyAddress& other) const {
+    return secret == other.secret && serial == other.serial;
+  }
   std::string text() const;
   static bool parse(std::string_view name, ReplyAddress& out);
 };
@@ -49,14 +52,16 @@ struct ReplyAddress {
 /// True for the route (exchange and key as short strings) of a reply. On the path of every publish.
 inline bool is_reply_route(ByteSpan route) {
   constexpr size_t kHead = 2;  // the empty exchange's length, the key's length
-  return route.size() > kHead && route[0] == std::byte{0} && is_reply_address(as_text(route.subspan(kHead)));
+  return route.size() > kHead && route[0] == std::byte{0} &&
+         is_reply_address(as_text(route.subspan(kHead)));
 }
 
 class ConnectionList;
 
 /// The consumer of a channel's replies. While it is there, `list` (may be null) knows it.
 struct ReplyConsumer {
-  ReplyConsumer(std::string tag, uint16_t channel, const ReplyAddress& address, ConnectionList* list);
+  ReplyConsumer(std::string tag, uint16_t channel, const ReplyAddress& address,
+                ConnectionList* list);
   ~ReplyConsumer();
   ReplyConsumer(const ReplyConsumer&) = delete;
   ReplyConsumer& operator=(const ReplyConsumer&) = delete;

@@ -27,8 +27,8 @@ struct Credentials {
   std::string user, password;
 };
 
-/// RFC 4616: [authorization identity] NUL user NUL password. Nobody here may act for another, so that an identity must be
-/// the user's own.
+/// RFC 4616: [authorization identity] NUL user NUL password. Nobody here may act for another, so
+/// that an identity must be the user's own.
 bool parse_plain(std::string_view response, Credentials& out) {
   const size_t first = response.find('\0');
   if (first == std::string_view::npos) return false;
@@ -78,8 +78,8 @@ size_t ConnectionImpl::on_protocol_header(ByteSpan bytes) {
   }
   static const std::string properties = server_properties();
   const bool external = peer_.tls && peer_.tls->user;
-  send(0, method::ConnectionStart{0, 9, as_bytes(properties), external ? kMechanismsWithCertificate : kMechanisms,
-                                  "en_US"});
+  send(0, method::ConnectionStart{0, 9, as_bytes(properties),
+                                  external ? kMechanismsWithCertificate : kMechanisms, "en_US"});
   state_ = State::start;
   return kProtocolHeader.size();
 }
@@ -88,8 +88,9 @@ void ConnectionImpl::on(const method::ConnectionStartOk& m) {
   mechanism_ = m.mechanism;
   if (auto properties = FieldTable::decode(m.client_properties))
     client_properties_ = std::move(*properties);
-  // kombu goes by the broker's name: only of "RabbitMQ" it knows that basic.qos without `global` is for new consumers.
-  // Celery then raises its prefetch on the channel while it holds tasks for later, and would stop if that had no effect.
+  // kombu goes by the broker's name: only of "RabbitMQ" it knows that basic.qos without `global` is
+  // for new consumers. Celery then raises its prefetch on the channel while it holds tasks for
+  // later, and would stop if that had no effect.
   if (const FieldValue* value = client_properties_.find("product"); value && value->text())
     qos_is_of_the_channel_ = *value->text() == "py-amqp";
   if (const FieldValue* value = client_properties_.find("capabilities"); value && value->table()) {
@@ -102,7 +103,8 @@ void ConnectionImpl::on(const method::ConnectionStartOk& m) {
     capability_auth_close_ = announced("authentication_failure_close");
   }
   auto answered = [home = &home_, connection_id = id_](std::unique_ptr<Login> login) {
-    if (auto* connection = find(*home, connection_id)) connection->log_in_answered(std::move(login));
+    if (auto* connection = find(*home, connection_id))
+      connection->log_in_answered(std::move(login));
   };
   LoginOrigin from{peer_.host, peer_.loopback};
   if (m.mechanism == "EXTERNAL" && peer_.tls && peer_.tls->user) {
@@ -124,7 +126,8 @@ void ConnectionImpl::on(const method::ConnectionStartOk& m) {
   if (!parsed) return refuse_log_in();
   state_ = State::logging_in;
   begin_wait();
-  access_.log_in(std::move(credentials.user), std::move(credentials.password), std::move(from), std::move(answered));
+  access_.log_in(std::move(credentials.user), std::move(credentials.password), std::move(from),
+                 std::move(answered));
 }
 
 void ConnectionImpl::log_in_answered(std::unique_ptr<Login> login) {
@@ -197,7 +200,8 @@ void ConnectionImpl::on(const method::ConnectionOpen& m) {
   access_.connection_opened(info);
 }
 
-/// For tokens that run out. A password does not: there is nothing to renew, and the client goes on (as with RabbitMQ).
+/// For tokens that run out. A password does not: there is nothing to renew, and the client goes on
+/// (as with RabbitMQ).
 void ConnectionImpl::on(const method::ConnectionUpdateSecret&) {
   send(0, method::ConnectionUpdateSecretOk{});
 }
@@ -206,16 +210,18 @@ void ConnectionImpl::open_channel_method(uint16_t number) {
   if (channel(number)) {
     return fail(nullptr, PeerError::connection(reply::channel_error, "second 'channel.open' seen"));
   }
-  // channel_max is about how many there are; their numbers are the client's own affair (as with RabbitMQ).
+  // channel_max is about how many there are; their numbers are the client's own affair (as with
+  // RabbitMQ).
   if (channels_.size() >= channel_max_) {
     count_limit_hit(Limit::channel_max);
-    return fail(nullptr, PeerError::connection(
-                             reply::not_allowed,
-                             "number of channels opened (" + std::to_string(channels_.size()) +
-                                 ") has reached the negotiated channel_max (" +
-                                 std::to_string(channel_max_) + ")"));
+    return fail(nullptr, PeerError::connection(reply::not_allowed,
+                                               "number of channels opened (" +
+                                                   std::to_string(channels_.size()) +
+                                                   ") has reached the negotiated channel_max (" +
+                                                   std::to_string(channel_max_) + ")"));
   }
-  if (auto allowed = vhost_->may_open_channel(*login_); !allowed) return fail(nullptr, allowed.error());
+  if (auto allowed = vhost_->may_open_channel(*login_); !allowed)
+    return fail(nullptr, allowed.error());
   Channel& opened = channels_.add(std::make_unique<Channel>(*this, number, next_serial_++));
   figures_->add_channel(opened.figures());
   send(number, method::ChannelOpenOk{});
@@ -246,7 +252,8 @@ void ConnectionImpl::tell_blocked() {
 
 void ConnectionImpl::note_publisher() {
   publisher_ = true;
-  if (!alarm_ || stopped_) [[likely]] return;
+  if (!alarm_ || stopped_) [[likely]]
+    return;
   stopped_ = true;
   tell_blocked();
 }

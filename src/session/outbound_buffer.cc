@@ -16,8 +16,8 @@ constexpr size_t kKeptCapacity = 256 << 10;
 // Whoever grows to this takes a buffer that another one gave back, if there is one.
 constexpr size_t kSharedFrom = 32 << 10;
 
-/// Large buffers that ran empty, for the next connection of this thread that needs one: a steady flow of large batches
-/// neither asks the system for memory nor grows by copying.
+/// Large buffers that ran empty, for the next connection of this thread that needs one: a steady
+/// flow of large batches neither asks the system for memory nor grows by copying.
 class SpareBuffers {
  public:
   ~SpareBuffers() {

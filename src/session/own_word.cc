@@ -55,44 +55,51 @@ bool Channel::read_word(const PropertiesView& view, OwnWord& word) {
   for (const auto& [name, value] : table->entries) {
     const std::string complaint = read_header(name, value, word);
     if (complaint.empty()) continue;
-    connection_.fail(this, PeerError::precondition_failed("invalid header '" + name + "' of a publish to exchange '" +
-                                                          std::string(kOwnWordExchange) + "': it was " +
-                                                          in_words(value) + ", " + complaint));
+    connection_.fail(this, PeerError::precondition_failed(
+                               "invalid header '" + name + "' of a publish to exchange '" +
+                               std::string(kOwnWordExchange) + "': it was " + in_words(value) +
+                               ", " + complaint));
     return false;
   }
   return true;
 }
 
-/// Everything is checked before anything is settled. It needs no right: who holds a delivery may settle it.
+/// Everything is checked before anything is settled. It needs no right: who holds a delivery may
+/// settle it.
 void Channel::settle_by_word(ByteSpan route, const PropertiesView& view) {
   const std::string_view key = split_route(route).routing_key;
   uint64_t tag = 0;
   const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), tag);
   if (key.empty() || error != std::errc{} || end != key.data() + key.size() || tag == 0) {
-    return connection_.fail(this, PeerError::precondition_failed(
-                                      "invalid routing key '" + std::string(key) + "' of a publish to exchange '" +
-                                      std::string(kOwnWordExchange) +
-                                      "': expected a delivery tag of this channel, a decimal number from 1"));
+    return connection_.fail(
+        this, PeerError::precondition_failed(
+                  "invalid routing key '" + std::string(key) + "' of a publish to exchange '" +
+                  std::string(kOwnWordExchange) +
+                  "': expected a delivery tag of this channel, a decimal number from 1"));
   }
   OwnWord word;
   if (!read_word(view, word)) return;
   const UnackedRun* run = unacked_.find_run(tag);
   if (!run) {
-    return connection_.fail(this, PeerError::precondition_failed("unknown delivery tag " + std::string(key)));
+    return connection_.fail(
+        this, PeerError::precondition_failed("unknown delivery tag " + std::string(key)));
   }
   const QueueIdentity& queue = run->queue->handle->identity;
   if (word.delay_ms && !queue.retry_enabled) {
-    return connection_.fail(this, PeerError::precondition_failed(
-                                      "invalid header 'x-retry-delay': queue '" + queue.name + "' in vhost '" +
-                                      queue.vhost + "' has no retries (no x-delayed-retry-min), a delay is allowed "
-                                      "only for a queue with them"));
+    return connection_.fail(
+        this,
+        PeerError::precondition_failed(
+            "invalid header 'x-retry-delay': queue '" + queue.name + "' in vhost '" + queue.vhost +
+            "' has no retries (no x-delayed-retry-min), a delay is allowed "
+            "only for a queue with them"));
   }
   connection_.touch(*this);
   (void)unacked_.take_one(tag, [&](const UnackedRun& one, int entries) {
     if (entries > 0) ++one.queue->uses;
     if (tx_) {
       if (entries >= 0) ++one.queue->uses;
-      tx_->settlements.push_back({one, Outcome::nack_requeue, std::make_shared<OwnWord>(std::move(word))});
+      tx_->settlements.push_back(
+          {one, Outcome::nack_requeue, std::make_shared<OwnWord>(std::move(word))});
       return;
     }
     if (confirms_) {

@@ -18,8 +18,9 @@ bool parse_expiration(std::string_view text, uint32_t& ttl_ms) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-/// Field by field: of neighbours that are compared in one expression the compiler makes one wider load, which has to wait
-/// until all stores before it have left the processor (a quarter of the time of a small publish).
+/// Field by field: of neighbours that are compared in one expression the compiler makes one wider
+/// load, which has to wait until all stores before it have left the processor (a quarter of the
+/// time of a small publish).
 bool is_content(const DecodedFrame& frame, FrameType type, uint16_t channel) {
   const FrameStatus status = frame.status;
   if (status != FrameStatus::frame) return false;
@@ -53,10 +54,12 @@ size_t Channel::on_publish(ByteSpan payload, ByteSpan rest) {
   if (!is_own_word_route(fields.route)) connection_.note_publisher();
   const uint32_t frame_max = connection_.frame_max();
   const DecodedFrame head = decode_frame(rest, frame_max);
-  if (is_content(head, FrameType::header, number) && head.payload.size() >= kContentHeaderFixedBytes) {
+  if (is_content(head, FrameType::header, number) &&
+      head.payload.size() >= kContentHeaderFixedBytes) {
     const auto body_size = load_be<uint64_t>(head.payload.data() + 4);
     size_t used = head.total_bytes;
-    const std::byte* body = nullptr;  // not a span: it would be copied by a load that is wider than the stores before it
+    const std::byte* body = nullptr;  // not a span: it would be copied by a load that is wider than
+                                      // the stores before it
     bool whole = body_size == 0;
     if (!whole) {
       const DecodedFrame part = decode_frame(rest.subspan(used), frame_max);
@@ -70,7 +73,8 @@ size_t Channel::on_publish(ByteSpan payload, ByteSpan rest) {
       // Kept, since to clear one costs more than to look at a small header, which sets all of it.
       static thread_local PropertiesView view;
       if (check_header(head.payload, view)) {
-        publish(fields.route, fields.mandatory, view, head.payload, {body, static_cast<size_t>(body_size)});
+        publish(fields.route, fields.mandatory, view, head.payload,
+                {body, static_cast<size_t>(body_size)});
       }
       return used;
     }
@@ -243,7 +247,8 @@ void Channel::publish(ByteSpan route, bool mandatory, const PropertiesView& view
     TARRY_INVARIANT(again.has_value());
     return publish(route, mandatory, *again, as_bytes(addressed), body);
   }
-  if (is_own_word_route(route)) [[unlikely]] return settle_by_word(route, view);
+  if (is_own_word_route(route)) [[unlikely]]
+    return settle_by_word(route, view);
   request.header = header;
   if ((view.has_cc || view.has_bcc) && !check_extra_keys(view, request.header)) return;
   const bool to_reply = is_reply_route(route);
@@ -271,10 +276,13 @@ void Channel::publish(ByteSpan route, bool mandatory, const PropertiesView& view
   post(*targets, request, mandatory, header);
 }
 
-void Channel::post(const RouteTargets& targets, PublishRequest& request, bool mandatory, ByteSpan whole_header) {
+void Channel::post(const RouteTargets& targets, PublishRequest& request, bool mandatory,
+                   ByteSpan whole_header) {
   if (targets.empty() && !routed_.suppressed) {
-    if (mandatory) return_unroutable(request.route, request.header, request.body);
-    else ++unroutable_;
+    if (mandatory)
+      return_unroutable(request.route, request.header, request.body);
+    else
+      ++unroutable_;
   }
   if (confirms_) {
     request.publish_number = confirms_->add(static_cast<uint32_t>(targets.size()));
@@ -299,8 +307,9 @@ void Channel::post(const RouteTargets& targets, PublishRequest& request, bool ma
 }
 
 void Channel::return_unroutable(ByteSpan route, ByteSpan header, ByteSpan body) {
-  // Those before it are not answered behind it: with `multiple`, its own confirm would swallow theirs, and a client that
-  // takes the next confirm after a return for the returned message's would take the wrong one.
+  // Those before it are not answered behind it: with `multiple`, its own confirm would swallow
+  // theirs, and a client that takes the next confirm after a return for the returned message's
+  // would take the wrong one.
   flush_confirms();
   const RouteNames names = split_route(route);
   connection_.send(number, method::BasicReturn{reply::no_route, reply::name(reply::no_route),

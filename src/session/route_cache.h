@@ -34,7 +34,8 @@ class RouteCache {
     return count_use(entry);
   }
   /// `version`: as read before the route was asked for. Its first use is counted with it.
-  void put(ByteSpan route, uint64_t version, const RouteTargets& targets, std::shared_ptr<ExchangeFigures> figures);
+  void put(ByteSpan route, uint64_t version, const RouteTargets& targets,
+           std::shared_ptr<ExchangeFigures> figures);
   void clear(uint64_t version);
   /// Adds the uses since the last call to the exchanges' figures. At the end of a turn.
   void flush_counts();
@@ -45,7 +46,7 @@ class RouteCache {
     std::string route;
     RouteTargets targets;
     std::shared_ptr<ExchangeFigures> figures;
-    uint64_t uses = 0;   // not yet added to the figures
+    uint64_t uses = 0;  // not yet added to the figures
     bool used = false;
   };
   const RouteTargets* count_use(Entry& entry) {
@@ -59,7 +60,7 @@ class RouteCache {
   }
   static uint64_t hash(ByteSpan route);
 
-  std::vector<Entry> entries_;  // none before the first put
+  std::vector<Entry> entries_;   // none before the first put
   std::vector<Entry*> counted_;  // with uses above 0
   Entry* last_ = nullptr;
   uint64_t version_ = 0;

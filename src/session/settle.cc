@@ -5,7 +5,8 @@ namespace tarry {
 
 void Channel::hold(const UnackedRun& one) {
   if (unacked_.push(one)) ++one.queue->uses;
-  if (consumer_timeouts_ || one.queue->handle->figures().consumer_timeout_ms.load(std::memory_order_relaxed) != 0) {
+  if (consumer_timeouts_ ||
+      one.queue->handle->figures().consumer_timeout_ms.load(std::memory_order_relaxed) != 0) {
     connection_.watch_timeouts(*this, one);
   }
 }

@@ -1,5 +1,5 @@
-// Delivery acknowledgement timeout (x-consumer-timeout of the queue, or of the consumer, which goes first;
-// retry-spec 12): the channel is closed with 406.
+// Delivery acknowledgement timeout (x-consumer-timeout of the queue, or of the consumer, which goes
+// first; retry-spec 12): the channel is closed with 406.
 #include "session/channel.h"
 #include "session/connection_impl.h"
 

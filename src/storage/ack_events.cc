@@ -45,7 +45,8 @@ void put_move_closed(std::vector<std::byte>& out, uint32_t ordinal) {
   store_le<uint32_t>(start(out, AckKind::move_closed, 4) + 12, ordinal);
 }
 
-void put_all_gone(std::vector<std::byte>& out, uint32_t up_to, const std::vector<OrdinalRun>& spared) {
+void put_all_gone(std::vector<std::byte>& out, uint32_t up_to,
+                  const std::vector<OrdinalRun>& spared) {
   std::byte* p = start(out, AckKind::all_gone, 8 + spared.size() * 8);
   store_le<uint32_t>(p + 12, up_to);
   store_le<uint32_t>(p + 16, static_cast<uint32_t>(spared.size()));
@@ -73,7 +74,8 @@ void put_park(std::vector<std::byte>& out, const AckPark& park) {
   put_text(p + kParkFixedBytes, error);
 }
 
-void put_dying(std::vector<std::byte>& out, uint32_t ordinal, const AckDying& dying, std::string_view error) {
+void put_dying(std::vector<std::byte>& out, uint32_t ordinal, const AckDying& dying,
+               std::string_view error) {
   error = error.substr(0, kErrorTextBytesMax);
   std::byte* p = start(out, AckKind::dying, kDyingFixedBytes - kEventHeadBytes + error.size());
   store_le<uint32_t>(p + 12, ordinal);
@@ -93,7 +95,8 @@ void put_error(std::vector<std::byte>& out, uint32_t ordinal, std::string_view e
 std::string text_behind_length(ByteSpan bytes) {
   if (bytes.size() < 4) return {};
   const uint32_t length = load_le<uint32_t>(bytes.data());
-  return length <= bytes.size() - 4 ? std::string(as_text(bytes.subspan(4, length))) : std::string();
+  return length <= bytes.size() - 4 ? std::string(as_text(bytes.subspan(4, length)))
+                                    : std::string();
 }
 
 void seal_events(std::span<std::byte> events, uint32_t seed) {
@@ -154,7 +157,8 @@ std::optional<AckEvent> decode_event(ByteSpan in, uint32_t seed) {
   const std::byte* p = in.data();
   AckEvent event;
   event.bytes = load_le<uint32_t>(p + 4);
-  if (event.bytes < kEventHeadBytes + 4 || event.bytes > in.size() || event.bytes > kEventBytesMax) return {};
+  if (event.bytes < kEventHeadBytes + 4 || event.bytes > in.size() || event.bytes > kEventBytesMax)
+    return {};
   if (load_le<uint32_t>(p) != checksum(p + 4, event.bytes - 4, seed)) return {};
   event.kind = static_cast<AckKind>(p[8]);
   event.first = load_le<uint32_t>(p + 12);
@@ -170,11 +174,21 @@ std::optional<AckEvent> decode_event(ByteSpan in, uint32_t seed) {
       if (good) event.counter = load_le<uint32_t>(p + 20);
       break;
     case AckKind::delivered:
-    case AckKind::move_closed: good = event.bytes == kEventHeadBytes + 4; break;
-    case AckKind::park: good = decode_park(p, event); break;
-    case AckKind::dying: good = decode_dying(p, event); break;
-    case AckKind::error: good = decode_text(p, kErrorFixedBytes, event); break;
-    case AckKind::all_gone: good = decode_all_gone(p, event.bytes, event); break;
+    case AckKind::move_closed:
+      good = event.bytes == kEventHeadBytes + 4;
+      break;
+    case AckKind::park:
+      good = decode_park(p, event);
+      break;
+    case AckKind::dying:
+      good = decode_dying(p, event);
+      break;
+    case AckKind::error:
+      good = decode_text(p, kErrorFixedBytes, event);
+      break;
+    case AckKind::all_gone:
+      good = decode_all_gone(p, event.bytes, event);
+      break;
   }
   if (!good) return {};
   return event;

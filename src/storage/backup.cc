@@ -1,10 +1,15 @@
 // A copy of a live store (FORMAT.md "Backup").
 //
-// 1. The store thread is held, so that no definition is written, no directory removed, no space given back.
-// 2. Between two rounds of the barrier, when the files are what a crash would leave, each file of a log gets a second
-//    name in a folder of the data directory, and the definitions a checkpoint there (RocksDB's own, of the same kind).
-// 3. Both go on. Files only grow behind the sizes noted, a name that goes takes no bytes with it, and holes wait.
-// 4. The noted bytes are copied and synced below `<directory>.partial`, which gets its name when all of it is there.
+// 1. The store thread is held, so that no definition is written, no directory removed, no space
+// given back.
+// 2. Between two rounds of the barrier, when the files are what a crash would leave, each file of a
+// log gets a second
+//    name in a folder of the data directory, and the definitions a checkpoint there (RocksDB's own,
+//    of the same kind).
+// 3. Both go on. Files only grow behind the sizes noted, a name that goes takes no bytes with it,
+// and holes wait.
+// 4. The noted bytes are copied and synced below `<directory>.partial`, which gets its name when
+// all of it is there.
 #include "tarrymq/storage/backup.h"
 
 #include <fcntl.h>
@@ -30,14 +35,15 @@ std::string cause() { return std::strerror(errno); }
 
 /// A file to copy: where its second name is, and how many of its bytes count.
 struct Noted {
-  std::string path;   // below the staging folder and the backup alike: "/queues/..."
+  std::string path;  // below the staging folder and the backup alike: "/queues/..."
   uint64_t bytes = 0;
 };
 
 /// An open descriptor.
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0640)) {}
+  Descriptor(const std::string& path, int flags)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0640)) {}
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -56,7 +62,8 @@ std::string sync_path(const std::string& path) {
   return {};
 }
 
-/// By the kernel where it can (and shares the blocks where the file system can), else through memory.
+/// By the kernel where it can (and shares the blocks where the file system can), else through
+/// memory.
 std::string copy_range(int from, int to, uint64_t begin, uint64_t end, BackupProgress& progress,
                        const std::atomic<bool>& cancel) {
   std::vector<char> buffer;
@@ -70,7 +77,8 @@ std::string copy_range(int from, int to, uint64_t begin, uint64_t end, BackupPro
       buffer.resize(1u << 20);
       got = ::pread(from, buffer.data(), std::min(want, buffer.size()), static_cast<off_t>(begin));
       if (got == 0) return "the file ends before what was noted of it";
-      if (got > 0) got = ::pwrite(to, buffer.data(), static_cast<size_t>(got), static_cast<off_t>(begin));
+      if (got > 0)
+        got = ::pwrite(to, buffer.data(), static_cast<size_t>(got), static_cast<off_t>(begin));
       if (got < 0 && errno != EINTR) return cause();
       if (got < 0) continue;
     }
@@ -81,23 +89,25 @@ std::string copy_range(int from, int to, uint64_t begin, uint64_t end, BackupPro
 }
 
 /// Its first `bytes` bytes; holes stay holes.
-std::string copy_file(const std::string& from, const std::string& to, uint64_t bytes, BackupProgress& progress,
-                      const std::atomic<bool>& cancel) {
+std::string copy_file(const std::string& from, const std::string& to, uint64_t bytes,
+                      BackupProgress& progress, const std::atomic<bool>& cancel) {
   Descriptor in(from, O_RDONLY), out(to, O_WRONLY | O_CREAT | O_EXCL);
   if (!in) return "cannot read " + from + ": " + cause();
   if (!out) return "cannot write " + to + ": " + cause();
-  if (::ftruncate(out.get(), static_cast<off_t>(bytes)) != 0) return "cannot write " + to + ": " + cause();
+  if (::ftruncate(out.get(), static_cast<off_t>(bytes)) != 0)
+    return "cannot write " + to + ": " + cause();
   for (uint64_t at = 0; at < bytes;) {
     const off_t data = ::lseek(in.get(), static_cast<off_t>(at), SEEK_DATA);
     if (data < 0 && errno == ENXIO) {
       progress.bytes += bytes - at;
-      break;   // a hole until the end
+      break;  // a hole until the end
     }
     const uint64_t begin = std::min(bytes, data < 0 ? at : static_cast<uint64_t>(data));
     const off_t hole = ::lseek(in.get(), static_cast<off_t>(begin), SEEK_HOLE);
     const uint64_t end = std::min(bytes, hole < 0 ? bytes : static_cast<uint64_t>(hole));
     progress.bytes += begin - at;
-    if (std::string error = copy_range(in.get(), out.get(), begin, end, progress, cancel); !error.empty()) {
+    if (std::string error = copy_range(in.get(), out.get(), begin, end, progress, cancel);
+        !error.empty()) {
       return "copying " + from + " to " + to + ": " + error;
     }
     at = end;
@@ -109,7 +119,8 @@ std::string copy_file(const std::string& from, const std::string& to, uint64_t b
 
 class Backup {
  public:
-  Backup(Store& store, std::string directory, BackupProgress& progress, const std::atomic<bool>& cancel)
+  Backup(Store& store, std::string directory, BackupProgress& progress,
+         const std::atomic<bool>& cancel)
       : impl_(store.impl()),
         data_dir_(impl_.options.data_dir),
         staging_(data_dir_ + "/" + kBackupLinksName),
@@ -123,7 +134,7 @@ class Backup {
     if (impl_.backup_running.exchange(true)) return "another backup is being made";
     std::string error = note_all();
     if (error.empty()) error = copy_all();
-    std::error_code ignored;   // what is left of it goes at the next start, or is the user's to see
+    std::error_code ignored;  // what is left of it goes at the next start, or is the user's to see
     std::filesystem::remove_all(staging_, ignored);
     if (!error.empty() && made_partial_) std::filesystem::remove_all(partial_, ignored);
     impl_.backup_running = false;
@@ -135,7 +146,8 @@ class Backup {
     if (!directory_.starts_with('/')) return "'" + directory_ + "' is no absolute path";
     struct stat found {};
     for (const std::string& path : {directory_, partial_}) {
-      if (::lstat(path.c_str(), &found) == 0) return path + " is there already; a backup wants a new directory";
+      if (::lstat(path.c_str(), &found) == 0)
+        return path + " is there already; a backup wants a new directory";
     }
     const std::string above = directory_.substr(0, std::max<size_t>(directory_.rfind('/'), 1));
     if (::stat(above.c_str(), &found) != 0) return above + ": " + cause();
@@ -143,7 +155,8 @@ class Backup {
     std::error_code error;
     const auto canonical = std::filesystem::weakly_canonical(directory_, error).string() + "/";
     const auto own = std::filesystem::weakly_canonical(data_dir_, error).string() + "/";
-    if (canonical.starts_with(own)) return directory_ + " is inside of the data directory " + data_dir_;
+    if (canonical.starts_with(own))
+      return directory_ + " is inside of the data directory " + data_dir_;
     return {};
   }
 
@@ -159,11 +172,13 @@ class Backup {
   std::string hold_and_note() {
     std::error_code error;
     std::filesystem::remove_all(staging_, error);
-    if (!std::filesystem::create_directories(staging_, error)) return "cannot make " + staging_ + ": " + error.message();
+    if (!std::filesystem::create_directories(staging_, error))
+      return "cannot make " + staging_ + ": " + error.message();
     if (impl_.barrier->disk_alarm()) return "the disk alarm is on; a backup waits until it is over";
     std::promise<std::string> linked;
     auto answer = linked.get_future();
-    if (!impl_.barrier->run([this, &linked] { linked.set_value(note_files("/queues")); })) return "the broker is stopping";
+    if (!impl_.barrier->run([this, &linked] { linked.set_value(note_files("/queues")); }))
+      return "the broker is stopping";
     return answer.get();
   }
 
@@ -180,7 +195,8 @@ class Backup {
     std::filesystem::create_directory(staging_ + path, error);
     if (error) return "cannot make " + staging_ + path + ": " + error.message();
     directories_.push_back(path);
-    for (auto it = std::filesystem::directory_iterator(data_dir_ + path, error); !error && it != end(it); it.increment(error)) {
+    for (auto it = std::filesystem::directory_iterator(data_dir_ + path, error);
+         !error && it != end(it); it.increment(error)) {
       const std::string child = path + "/" + it->path().filename().string();
       if (it->is_directory(error)) {
         if (std::string wrong = link_tree(child); !wrong.empty()) return wrong;
@@ -199,7 +215,8 @@ class Backup {
     if (::link(from.c_str(), to.c_str()) != 0) {
       // A file system without hard links: the bytes now, while everything stands still.
       BackupProgress aside;
-      if (std::string wrong = copy_file(from, to, bytes, aside, cancel_); !wrong.empty()) return wrong;
+      if (std::string wrong = copy_file(from, to, bytes, aside, cancel_); !wrong.empty())
+        return wrong;
     }
     notes_.push_back({path, bytes});
     progress_.bytes_total += bytes;
@@ -210,7 +227,8 @@ class Backup {
   std::string note_checkpoint(const std::string& path) {
     directories_.push_back(path);
     std::error_code error;
-    for (auto it = std::filesystem::directory_iterator(staging_ + path, error); !error && it != end(it); it.increment(error)) {
+    for (auto it = std::filesystem::directory_iterator(staging_ + path, error);
+         !error && it != end(it); it.increment(error)) {
       const uint64_t bytes = it->file_size(error);
       if (error) break;
       notes_.push_back({path + "/" + it->path().filename().string(), bytes});
@@ -230,7 +248,8 @@ class Backup {
       if (error) return "cannot make " + partial_ + path + ": " + error.message();
     }
     for (const Noted& one : notes_) {
-      std::string wrong = copy_file(staging_ + one.path, partial_ + one.path, one.bytes, progress_, cancel_);
+      std::string wrong =
+          copy_file(staging_ + one.path, partial_ + one.path, one.bytes, progress_, cancel_);
       if (!wrong.empty()) return wrong;
     }
     if (std::string wrong = copy_clock(); !wrong.empty()) return wrong;
@@ -243,7 +262,8 @@ class Backup {
       if (std::string wrong = sync_path(partial_ + *path); !wrong.empty()) return wrong;
     }
     if (std::string wrong = sync_path(partial_); !wrong.empty()) return wrong;
-    if (::rename(partial_.c_str(), directory_.c_str()) != 0) return "cannot name it " + directory_ + ": " + cause();
+    if (::rename(partial_.c_str(), directory_.c_str()) != 0)
+      return "cannot name it " + directory_ + ": " + cause();
     return sync_path(directory_.substr(0, std::max<size_t>(directory_.rfind('/'), 1)));
   }
 
@@ -253,22 +273,23 @@ class Backup {
     const std::string from = data_dir_ + "/clock";
     if (::stat(from.c_str(), &found) != 0) return {};
     BackupProgress aside;
-    return copy_file(from, partial_ + "/clock", static_cast<uint64_t>(found.st_size), aside, cancel_);
+    return copy_file(from, partial_ + "/clock", static_cast<uint64_t>(found.st_size), aside,
+                     cancel_);
   }
 
   Store::Impl& impl_;
   const std::string data_dir_, staging_, directory_, partial_;
   BackupProgress& progress_;
   const std::atomic<bool>& cancel_;
-  std::vector<std::string> directories_;   // each behind the one it lies in
+  std::vector<std::string> directories_;  // each behind the one it lies in
   std::vector<Noted> notes_;
   bool made_partial_ = false;
 };
 
 }  // namespace
 
-Result<void, std::string> back_up(Store& store, const std::string& directory, BackupProgress& progress,
-                                  const std::atomic<bool>& cancel) {
+Result<void, std::string> back_up(Store& store, const std::string& directory,
+                                  BackupProgress& progress, const std::atomic<bool>& cancel) {
   std::string error = Backup(store, directory, progress, cancel).run();
   if (error.empty()) return {};
   log_for("storage")->error("no backup to {}: {}", directory, error);

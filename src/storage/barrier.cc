@@ -11,23 +11,27 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kLazySync{120};   // with the shard's 20 ms and a round: within 200 ms
+constexpr milliseconds kLazySync{120};  // with the shard's 20 ms and a round: within 200 ms
 constexpr milliseconds kRetryPause{100};
 constexpr milliseconds kSpaceCheck{1000};
 constexpr milliseconds kDetachPatience{5000};
 constexpr size_t kOpenFilesMax = 512;
 constexpr size_t kSyncFilesMax = 32;  // above: one syncfs
 
-bool missing(const FileError& error) { return error == boost::system::errc::no_such_file_or_directory; }
+bool missing(const FileError& error) {
+  return error == boost::system::errc::no_such_file_or_directory;
+}
 bool no_room(const FileError& error) {
-  return error == boost::system::errc::no_space_on_device ||
-         error.value() == EDQUOT || error == boost::system::errc::too_many_files_open;
+  return error == boost::system::errc::no_space_on_device || error.value() == EDQUOT ||
+         error == boost::system::errc::too_many_files_open;
 }
 
 }  // namespace
 
 Barrier::Barrier(FileSystem& files, Options options)
-    : files_(files), options_(std::move(options)), open_files_(std::make_shared<OpenFiles>(kOpenFilesMax)) {
+    : files_(files),
+      options_(std::move(options)),
+      open_files_(std::make_shared<OpenFiles>(kOpenFilesMax)) {
   if (!options_.manual) thread_ = std::thread([this] { thread_main(); });
 }
 
@@ -87,7 +91,8 @@ void Barrier::detach(BarrierLink& link) {
     return link.outstanding.empty();
   };
   if (!options_.manual && !round_over_.wait_for(lock, kDetachPatience, idle)) {
-    log_for("storage")->error("stopping while the disk fails ({}): what was not confirmed may be lost", failure_);
+    log_for("storage")->error(
+        "stopping while the disk fails ({}): what was not confirmed may be lost", failure_);
   }
   round_over_.wait(lock, [&] { return !in_round_; });
   std::erase_if(inbox_, [&](const Incoming& item) { return item.link == &link; });
@@ -156,10 +161,18 @@ void Barrier::apply(BarrierLink& link, Submission& submission) {
       case BarrierCall::Kind::records:
         call.final_end = files.add_records(call.offset, call.bytes, call.elided);
         break;
-      case BarrierCall::Kind::dead: files.add_dead(call.offset, call.dead_bytes, call.ordinals); break;
-      case BarrierCall::Kind::events: files.add_events(*call.events); break;
-      case BarrierCall::Kind::seal: files.seal(call.offset); break;
-      case BarrierCall::Kind::remove: remove(link, call.files); break;
+      case BarrierCall::Kind::dead:
+        files.add_dead(call.offset, call.dead_bytes, call.ordinals);
+        break;
+      case BarrierCall::Kind::events:
+        files.add_events(*call.events);
+        break;
+      case BarrierCall::Kind::seal:
+        files.seal(call.offset);
+        break;
+      case BarrierCall::Kind::remove:
+        remove(link, call.files);
+        break;
     }
     bool unwritten = files.records().unwritten() || files.acks().unwritten();
     if (unwritten && !files.listed_unwritten) {
@@ -170,16 +183,17 @@ void Barrier::apply(BarrierLink& link, Submission& submission) {
   link.sync_wanted |= submission.sync;
 }
 
-/// The ack log gets another name, so that a start knows that the segment did not vanish by itself. Then the segment's
-/// file goes; the ack log, without which everything in it would be back, only when that is durable (design-notes 3,
-/// "segment empty").
+/// The ack log gets another name, so that a start knows that the segment did not vanish by itself.
+/// Then the segment's file goes; the ack log, without which everything in it would be back, only
+/// when that is durable (design-notes 3, "segment empty").
 void Barrier::remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& files) {
   files->drop();
   if (!files->records().on_disk() && !files->acks().on_disk()) return;
   FileError error = files->acks().on_disk() ? files->acks().retire() : FileError{};
   if (!error) error = files->records().unlink_all();
   if (error) {
-    log_for("storage")->warn("could not unlink a segment in {}: {}", files->directory(), error.message());
+    log_for("storage")->warn("could not unlink a segment in {}: {}", files->directory(),
+                             error.message());
     return;  // its ack log stays and says that it is gone; the next start tries again
   }
   link.directories.insert(files->directory());
@@ -247,10 +261,12 @@ void Barrier::write_link(BarrierLink& link) {
   link.unwritten.swap(still);
 }
 
-void Barrier::failed(BarrierLink& link, const std::string& path, const char* what, const FileError& error) {
+void Barrier::failed(BarrierLink& link, const std::string& path, const char* what,
+                     const FileError& error) {
   constexpr uint64_t kSayAgain = 100;  // attempts: some ten seconds
   if (!link.failing && link.failures++ % kSayAgain == 0) {
-    log_for("storage")->error("could not {} {}: {}; kept in memory, tried again", what, path, error.message());
+    log_for("storage")->error("could not {} {}: {}; kept in memory, tried again", what, path,
+                              error.message());
   }
   link.failing = true;
   failure_ = error.message();
@@ -326,7 +342,8 @@ void Barrier::sync_names(BarrierLink& link) {
   }
   for (auto& files : link.removed) {
     if (FileError error = files->acks().unlink_all()) {
-      log_for("storage")->warn("could not unlink an ack log in {}: {}", files->directory(), error.message());
+      log_for("storage")->warn("could not unlink an ack log in {}: {}", files->directory(),
+                               error.message());
     }
   }
   link.removed.clear();
@@ -377,7 +394,8 @@ bool Barrier::run_round(bool lazily_too) {
   }
   any_failing_ = false;
   for (BarrierLink* link : links) {
-    bool synced = std::find(syncing.begin(), syncing.end(), link) != syncing.end() && !link->failing;
+    bool synced =
+        std::find(syncing.begin(), syncing.end(), link) != syncing.end() && !link->failing;
     if (synced) link->sync_wanted = link->anything_unsynced = false;
     any_failing_ |= link->failing;
     if (!link->failing) link->failures = 0;

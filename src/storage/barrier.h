@@ -33,16 +33,16 @@ struct BarrierCall {
   OrdinalRun ordinals;             // dead
   std::vector<OrdinalRun> elided;  // records
   std::shared_ptr<std::vector<std::byte>> events;
-  uint32_t events_offset = 0;      // where in the ack log they go
-  Chunk* chunk = nullptr;          // records: kept by the shard until the submission is back
-  uint32_t final_end = 0;          // records, set by the barrier: what SegmentFiles::add_records returned
+  uint32_t events_offset = 0;  // where in the ack log they go
+  Chunk* chunk = nullptr;      // records: kept by the shard until the submission is back
+  uint32_t final_end = 0;  // records, set by the barrier: what SegmentFiles::add_records returned
 };
 
 /// What a shard hands over at once. Goes back to the shard when it is durable.
 struct Submission {
-  uint64_t epoch = 0;   // 0: only a part of what the shard has
-  bool sync = false;    // somebody waits
-  bool durable = false; // owes a sync at level fsync
+  uint64_t epoch = 0;    // 0: only a part of what the shard has
+  bool sync = false;     // somebody waits
+  bool durable = false;  // owes a sync at level fsync
   std::vector<BarrierCall> calls;
 };
 
@@ -56,17 +56,19 @@ struct BarrierLink {
   using Instant = std::chrono::steady_clock::time_point;
   std::deque<std::unique_ptr<Submission>> outstanding;
   std::vector<std::shared_ptr<SegmentFiles>> unwritten, unsynced;
-  std::vector<std::shared_ptr<SegmentFiles>> removed;  // the ack logs go once the directory is synced
-  std::set<std::string> directories;                   // names changed, to be synced
-  std::set<std::string> created_in;                    // directories known to be there
+  std::vector<std::shared_ptr<SegmentFiles>>
+      removed;                        // the ack logs go once the directory is synced
+  std::set<std::string> directories;  // names changed, to be synced
+  std::set<std::string> created_in;   // directories known to be there
   Instant unsynced_since{};
   bool anything_unsynced = false, sync_wanted = false, failing = false;
   uint64_t failures = 0;  // in a row
 };
 
-/// Group commit: one thread that writes what the shards hand over, syncs the few files that somebody waits for,
-/// and says so. No linger: the next round starts when the last one ends. What could not be written or synced stays
-/// in memory and is tried again in a new file; its waiters wait.
+/// Group commit: one thread that writes what the shards hand over, syncs the few files that
+/// somebody waits for, and says so. No linger: the next round starts when the last one ends. What
+/// could not be written or synced stays in memory and is tried again in a new file; its waiters
+/// wait.
 class Barrier {
  public:
   struct Options {
@@ -81,14 +83,15 @@ class Barrier {
   // -- Any thread
 
   void attach(BarrierLink& link);
-  /// Forgets the link, after waiting for what it handed over, but not for ever if the disk fails. No more `done`.
+  /// Forgets the link, after waiting for what it handed over, but not for ever if the disk fails.
+  /// No more `done`.
   void detach(BarrierLink& link);
   void submit(BarrierLink& link, std::unique_ptr<Submission> submission);
-  /// Runs `task` on the barrier's thread, between two rounds, after all that was submitted before it was applied. False,
-  /// and nothing happens, once finish() was called.
+  /// Runs `task` on the barrier's thread, between two rounds, after all that was submitted before
+  /// it was applied. False, and nothing happens, once finish() was called.
   bool run(Task task);
-  /// Ends its thread after a last round. True if all that was ever handed over has been written. Called once, or by
-  /// the destructor.
+  /// Ends its thread after a last round. True if all that was ever handed over has been written.
+  /// Called once, or by the destructor.
   bool finish();
   bool disk_alarm() const { return alarm_.load(std::memory_order_relaxed); }
   void on_disk_alarm(std::function<void(bool, const std::string&)> listener);

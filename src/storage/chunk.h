@@ -11,8 +11,9 @@ namespace tarry {
 
 struct Segment;
 
-/// A piece of a segment's tail in memory: bytes [start, start + used) of the segment. Appended to by its shard; what
-/// was handed over is read (and its checksums written) by the barrier's thread until the submission is back.
+/// A piece of a segment's tail in memory: bytes [start, start + used) of the segment. Appended to
+/// by its shard; what was handed over is read (and its checksums written) by the barrier's thread
+/// until the submission is back.
 struct Chunk {
   Segment* segment = nullptr;  // null: its log is gone, freed when the barrier is done with it
   std::byte* data = nullptr;   // null: all dead, memory given back
@@ -20,11 +21,12 @@ struct Chunk {
   uint32_t start = 0;
   uint32_t used = 0;
   uint32_t first_ordinal = 0, end_ordinal = 0;
-  uint32_t published = 0;      // bytes that are on disk
+  uint32_t published = 0;  // bytes that are on disk
   uint32_t barrier_refs = 0;
 };
 
-/// Chunk memory of one shard: large buffers are kept for reuse, so that a steady flow touches no new pages.
+/// Chunk memory of one shard: large buffers are kept for reuse, so that a steady flow touches no
+/// new pages.
 class ChunkPool {
  public:
   static constexpr uint32_t kSmallest = 512, kLargest = 256u << 10;
@@ -37,8 +39,10 @@ class ChunkPool {
   std::byte* take(uint32_t bytes) {
     if (bytes != kLargest) return static_cast<std::byte*>(std::malloc(bytes));
     if (spare_.empty()) {
-      // Straight from the system, and back: from the allocator a burst of these would stay in the process.
-      void* mapped = ::mmap(nullptr, kLargest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      // Straight from the system, and back: from the allocator a burst of these would stay in the
+      // process.
+      void* mapped =
+          ::mmap(nullptr, kLargest, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped);
     }
     std::byte* buffer = spare_.back();
@@ -56,7 +60,8 @@ class ChunkPool {
   }
 
  private:
-  // What a fast publisher has on its way to the disk: to give memory back and take it again costs more than it holds.
+  // What a fast publisher has on its way to the disk: to give memory back and take it again costs
+  // more than it holds.
   static constexpr size_t kSpareMax = 128;
   std::vector<std::byte*> spare_;
 };

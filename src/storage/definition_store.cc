@@ -79,18 +79,19 @@ class DefinitionState : public std::enable_shared_from_this<DefinitionState> {
   rocksdb::WriteOptions write_options_;
   bool created_ = false;
 
-  std::mutex mutex_;                   // guards what follows, but writing_'s use by the one writer
+  std::mutex mutex_;  // guards what follows, but writing_'s use by the one writer
   std::condition_variable stop_;
   bool closed_ = false;
-  bool scheduled_ = false;             // a run_group task is out
+  bool scheduled_ = false;  // a run_group task is out
   bool marked_written_ = false;
   std::deque<PendingWrite> pending_;
-  std::deque<PendingWrite> writing_;        // changed under the mutex by the one that writes; kept when a write failed
+  std::deque<PendingWrite>
+      writing_;  // changed under the mutex by the one that writes; kept when a write failed
   uint64_t next_id_ = 1;
-  uint64_t ids_until_ = 1;             // first id that is not reserved
-  bool ids_wanted_ = false;            // the next group reserves a block
+  uint64_t ids_until_ = 1;   // first id that is not reserved
+  bool ids_wanted_ = false;  // the next group reserves a block
   std::vector<Task> id_waiters_;
-  std::mutex writer_;                  // held while a group is written: the store thread, or close()
+  std::mutex writer_;  // held while a group is written: the store thread, or close()
 
   std::mutex db_mutex_;                // guards the next; held while it reads or writes
   std::shared_ptr<RocksDb> db_;        // null after a failed write, until it could be opened anew
@@ -125,11 +126,13 @@ boost::system::error_code DefinitionState::open() {
   }
   if (status.ok() || status.IsNotFound()) status = check_all();
   if (status.ok()) return {};
-  log_for("storage")->error("cannot read the definitions in {}: {}", db_->db->GetName(), status.ToString());
+  log_for("storage")->error("cannot read the definitions in {}: {}", db_->db->GetName(),
+                            status.ToString());
   return StoreError::damaged;
 }
 
-/// Reads everything once: what is damaged should keep the broker from starting, not be missing later.
+/// Reads everything once: what is damaged should keep the broker from starting, not be missing
+/// later.
 rocksdb::Status DefinitionState::check_all() {
   std::unique_ptr<rocksdb::Iterator> it(db_->db->NewIterator({}));
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
@@ -210,14 +213,17 @@ bool DefinitionState::write_group() {
   return true;
 }
 
-/// After a failed write nothing is known about the log's end, and RocksDB goes on with that file or gives up for good
-/// (and aborts the process where it is built with its assertions): it is closed, and opened anew, which begins a new log.
-/// What was written before is replayed; the batch that failed may be there too, which does no harm, as it comes again.
-rocksdb::Status DefinitionState::write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch& batch) {
+/// After a failed write nothing is known about the log's end, and RocksDB goes on with that file or
+/// gives up for good (and aborts the process where it is built with its assertions): it is closed,
+/// and opened anew, which begins a new log. What was written before is replayed; the batch that
+/// failed may be there too, which does no harm, as it comes again.
+rocksdb::Status DefinitionState::write(const rocksdb::WriteOptions& options,
+                                       rocksdb::WriteBatch& batch) {
   std::lock_guard lock(db_mutex_);
   if (!db_) {
     auto opened = open_definitions_db(directory_);
-    if (!opened) return rocksdb::Status::IOError("cannot be opened again", opened.error().message());
+    if (!opened)
+      return rocksdb::Status::IOError("cannot be opened again", opened.error().message());
     db_ = std::move(*opened);
   }
   auto status = db_->db->Write(options, &batch);
@@ -266,7 +272,8 @@ void DefinitionState::close() {
   stop_.notify_all();
   for (int attempt = 0; attempt < kAttemptsAtTheEnd; ++attempt) {
     if (write_group()) {
-      // Out of the log, the tail of which no checksum protects: a start could not tell damage from a crash.
+      // Out of the log, the tail of which no checksum protects: a start could not tell damage from
+      // a crash.
       std::lock_guard lock(db_mutex_);
       const auto status = db_ ? db_->db->Flush({}) : rocksdb::Status();
       if (!status.ok()) log_failure(status);
@@ -276,7 +283,8 @@ void DefinitionState::close() {
     stop_.wait_for(lock, definition_retry_pause, [] { return false; });
   }
   std::lock_guard lock(mutex_);
-  log_for("storage")->critical("{} changes of definitions could not be written and are lost", writing_.size());
+  log_for("storage")->critical("{} changes of definitions could not be written and are lost",
+                               writing_.size());
 }
 
 std::vector<std::pair<std::string, std::string>> DefinitionState::read_all() {
@@ -314,9 +322,11 @@ std::optional<std::string> DefinitionState::read(std::string_view key) {
   }
   std::string value;
   std::lock_guard lock(db_mutex_);
-  const auto status = db_ ? db_->db->Get({}, stored_key(key), &value) : rocksdb::Status::IOError("a write failed");
+  const auto status =
+      db_ ? db_->db->Get({}, stored_key(key), &value) : rocksdb::Status::IOError("a write failed");
   if (status.ok()) return value;
-  if (!status.IsNotFound()) log_for("storage")->error("reading a definition: {}", status.ToString());
+  if (!status.IsNotFound())
+    log_for("storage")->error("reading a definition: {}", status.ToString());
   return std::nullopt;
 }
 
@@ -346,10 +356,13 @@ void DefinitionState::when_queue_id(Task then) {
 
 class RocksDefinitionStore final : public DefinitionStore {
  public:
-  explicit RocksDefinitionStore(std::shared_ptr<DefinitionState> state) : state_(std::move(state)) {}
+  explicit RocksDefinitionStore(std::shared_ptr<DefinitionState> state)
+      : state_(std::move(state)) {}
   ~RocksDefinitionStore() override { state_->close(); }
 
-  void write(DefinitionBatch batch, Task done) override { state_->enqueue({std::move(batch), std::move(done)}); }
+  void write(DefinitionBatch batch, Task done) override {
+    state_->enqueue({std::move(batch), std::move(done)});
+  }
 
   void write_and_wait(DefinitionBatch batch) override {
     struct Signal {
@@ -367,7 +380,9 @@ class RocksDefinitionStore final : public DefinitionStore {
     signal->changed.wait(lock, [&] { return signal->done; });
   }
 
-  std::vector<std::pair<std::string, std::string>> read_all() override { return state_->read_all(); }
+  std::vector<std::pair<std::string, std::string>> read_all() override {
+    return state_->read_all();
+  }
   std::optional<std::string> read(std::string_view key) override { return state_->read(key); }
   std::optional<QueueId> next_queue_id() override { return state_->next_queue_id(); }
   void when_queue_id(Task then) override { state_->when_queue_id(std::move(then)); }
@@ -397,10 +412,11 @@ std::string definitions_fingerprint(rocksdb::DB& db) {
   return std::to_string(count) + "-" + std::to_string(sum);
 }
 
-Result<std::unique_ptr<DefinitionStore>> open_definition_store(const std::string& directory, Durability durability,
-                                                               std::function<void(Task)> run_on_store_thread,
-                                                               RocksStores& others) {
-  auto state = std::make_shared<DefinitionState>(directory, durability, std::move(run_on_store_thread));
+Result<std::unique_ptr<DefinitionStore>> open_definition_store(
+    const std::string& directory, Durability durability,
+    std::function<void(Task)> run_on_store_thread, RocksStores& others) {
+  auto state =
+      std::make_shared<DefinitionState>(directory, durability, std::move(run_on_store_thread));
   if (auto error = state->open()) return error;
   others.fingerprint = [state] { return state->fingerprint(); };
   others.checkpoint = [state](const std::string& to) { return state->checkpoint(to); };

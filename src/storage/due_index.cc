@@ -6,16 +6,16 @@
 #include "storage/due_index_impl.h"
 #include "tarrymq/runtime/invariant.h"
 
-// Memory: adding, taking in order, and what leaves memory when the budget is used up. due_index_table.cc: the disk;
-// due_index_scan.cc: looking without taking, and taking out of turn.
+// Memory: adding, taking in order, and what leaves memory when the budget is used up.
+// due_index_table.cc: the disk; due_index_scan.cc: looking without taking, and taking out of turn.
 
 namespace tarry {
 namespace {
 
 constexpr size_t kLanesMax = 16;
-constexpr size_t kEvictCountMax = 32;   // a lane with more is in use: the odd delay goes to the heap
+constexpr size_t kEvictCountMax = 32;  // a lane with more is in use: the odd delay goes to the heap
 constexpr int64_t kFarOverBudget = 3;
-constexpr uint64_t kKeepMs = 3000;      // what is due sooner would be read back at once
+constexpr uint64_t kKeepMs = 3000;  // what is due sooner would be read back at once
 
 }  // namespace
 
@@ -23,8 +23,8 @@ std::unique_ptr<DueIndex> DueIndex::create(DueStore& store, Shard& shard, QueueI
   return std::make_unique<DueIndexImpl>(static_cast<DueStoreImpl&>(store).core(), shard);
 }
 
-/// The source whose head comes first, and the key at which another source takes over. Sources: lanes by their index,
-/// then the heap, then the page.
+/// The source whose head comes first, and the key at which another source takes over. Sources:
+/// lanes by their index, then the heap, then the page.
 struct DueIndexImpl::Heads {
   std::optional<size_t> best;
   DueKey first = kDueKeyMax;
@@ -73,7 +73,8 @@ void DueIndexImpl::add_to_memory(const DueItem& item) {
 }
 
 DueIndexImpl::Lane* DueIndexImpl::lane_for(uint32_t delay_ms) {
-  if (last_lane_ < lanes_.size() && lanes_[last_lane_].delay_ms == delay_ms) return &lanes_[last_lane_];
+  if (last_lane_ < lanes_.size() && lanes_[last_lane_].delay_ms == delay_ms)
+    return &lanes_[last_lane_];
   size_t least = 0;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     if (lanes_[i].delay_ms == delay_ms) {
@@ -90,8 +91,10 @@ DueIndexImpl::Lane* DueIndexImpl::lane_for(uint32_t delay_ms) {
   Lane& victim = lanes_[least];
   if (victim.fifo.size() > kEvictCountMax) return nullptr;
   for (const auto& item : victim.fifo) {
-    if (item.dead()) count_change(-1);
-    else heap_.push(item);
+    if (item.dead())
+      count_change(-1);
+    else
+      heap_.push(item);
   }
   victim.fifo.clear();
   victim.delay_ms = delay_ms;
@@ -107,7 +110,9 @@ const DueItem& DueIndexImpl::head(size_t source) const {
 }
 
 bool DueIndexImpl::nothing_in(size_t source) const {
-  return source < lanes_.size() ? lanes_[source].fifo.empty() : source == lanes_.size() ? heap_.empty() : page_.empty();
+  return source < lanes_.size()    ? lanes_[source].fifo.empty()
+         : source == lanes_.size() ? heap_.empty()
+                                   : page_.empty();
 }
 
 void DueIndexImpl::pop(size_t source) {
@@ -118,7 +123,8 @@ void DueIndexImpl::pop(size_t source) {
   } else {
     page_.pop_front();
   }
-  if (!nothing_in(source) && head(source).dead()) [[unlikely]] drop_dead(source);
+  if (!nothing_in(source) && head(source).dead()) [[unlikely]]
+    drop_dead(source);
 }
 
 DueIndexImpl::Heads DueIndexImpl::find_heads() const {
@@ -147,7 +153,8 @@ size_t DueIndexImpl::take_due(uint64_t now_ms, std::span<DueEntry> out) {
       scan_taken_ = std::max(scan_taken_, head(source).key());
       out[taken++] = head(source).unpack();
       pop(source);
-      more = !nothing_in(source) && taken < out.size() && head(source).key() < heads.second && takeable(head(source), now_ms);
+      more = !nothing_in(source) && taken < out.size() && head(source).key() < heads.second &&
+             takeable(head(source), now_ms);
     }
   }
   size_ -= taken;
@@ -213,7 +220,8 @@ void DueIndexImpl::spill(Pressure pressure, size_t count_min) {
   if (heap_.size() >= std::max(count_min, heap_spill_size_) && heap_.size() > lane_size) {
     const size_t before = heap_.size();
     heap_.take_later_half(bound_ms, items);
-    // What is left is kept for good reason: no new attempt before the heap has grown by as much again.
+    // What is left is kept for good reason: no new attempt before the heap has grown by as much
+    // again.
     heap_spill_size_ = items.size() * 4 >= before ? 0 : heap_.size() * 2;
   }
   if (items.empty() && fullest) {

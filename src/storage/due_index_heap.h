@@ -9,7 +9,8 @@
 
 namespace tarry {
 
-/// A 4-ary heap of entries, earliest on top: half the levels of a binary one, and the four children lie together.
+/// A 4-ary heap of entries, earliest on top: half the levels of a binary one, and the four children
+/// lie together.
 class DueHeap {
  public:
   bool empty() const { return items_.empty(); }
@@ -25,7 +26,8 @@ class DueHeap {
     items_.front() = items_.back();
     items_.pop_back();
     if (!items_.empty()) sift_down(0);
-    if (items_.size() * 4 < items_.capacity() && items_.capacity() > kKeepCount) items_.shrink_to_fit();
+    if (items_.size() * 4 < items_.capacity() && items_.capacity() > kKeepCount)
+      items_.shrink_to_fit();
   }
 
   /// Moves the later half of the entries to `out`, but none with due_ms <= `bound_ms`. O(size).
@@ -33,7 +35,8 @@ class DueHeap {
     auto less = [](const DueItem& a, const DueItem& b) { return a.key() < b.key(); };
     auto middle = items_.begin() + static_cast<ptrdiff_t>(items_.size() / 2);
     std::nth_element(items_.begin(), middle, items_.end(), less);
-    auto from = std::partition(middle, items_.end(), [&](const DueItem& item) { return item.due_ms <= bound_ms; });
+    auto from = std::partition(middle, items_.end(),
+                               [&](const DueItem& item) { return item.due_ms <= bound_ms; });
     out.assign(from, items_.end());
     items_.erase(from, items_.end());
     items_.shrink_to_fit();

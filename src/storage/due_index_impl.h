@@ -16,15 +16,19 @@
 
 namespace tarry {
 
-/// Entries lie in one of four places: lanes (a FIFO per distinct delay, so in order by itself), the heap (the rest),
-/// the table on disk, and the page (read back from it). Invariants:
-/// - Every entry in the table, or on its way there, is at or behind `cursor_`; every entry of the page is before it.
-/// - Nothing in the table is due before `table_min_ms_`. So an entry in memory may be taken if it is due before that,
+/// Entries lie in one of four places: lanes (a FIFO per distinct delay, so in order by itself), the
+/// heap (the rest), the table on disk, and the page (read back from it). Invariants:
+/// - Every entry in the table, or on its way there, is at or behind `cursor_`; every entry of the
+/// page is before it.
+/// - Nothing in the table is due before `table_min_ms_`. So an entry in memory may be taken if it
+/// is due before that,
 ///   or if it is before `cursor_`: then nothing on disk can come first.
-/// - What is put into the table is due later than `read_until_ms_`, so it never falls into what was read already;
+/// - What is put into the table is due later than `read_until_ms_`, so it never falls into what was
+/// read already;
 ///   while a page is being read, later than what that read may return.
-/// - What is erased in memory stays in its place, dead, until it would be taken; the first of each place is alive.
-/// Tasks for the store thread run in order, so a read sees every put that was given before it.
+/// - What is erased in memory stays in its place, dead, until it would be taken; the first of each
+/// place is alive. Tasks for the store thread run in order, so a read sees every put that was given
+/// before it.
 class DueIndexImpl final : public DueIndex {
  public:
   DueIndexImpl(std::shared_ptr<DueStoreCore> core, Shard& shard);
@@ -87,7 +91,8 @@ class DueIndexImpl final : public DueIndex {
 
   const std::shared_ptr<DueStoreCore> core_;
   Shard& shard_;
-  const std::shared_ptr<DueIndexImpl*> self_;  // what tasks under way look at; null when this is gone
+  const std::shared_ptr<DueIndexImpl*>
+      self_;  // what tasks under way look at; null when this is gone
   std::function<void()> waker_;
 
   uint64_t size_ = 0;
@@ -96,15 +101,16 @@ class DueIndexImpl final : public DueIndex {
   std::vector<Lane> lanes_;
   size_t last_lane_ = 0;
   DueHeap heap_;
-  size_t heap_spill_size_ = 0;   // below this another attempt to spill the heap is not worth its cost
+  size_t heap_spill_size_ =
+      0;  // below this another attempt to spill the heap is not worth its cost
   std::deque<DueItem> page_;
 
-  int64_t uncounted_ = 0;        // change of entries in memory that the core has not been told of
-  size_t steps_ = 0;             // since the budget was looked at
+  int64_t uncounted_ = 0;  // change of entries in memory that the core has not been told of
+  size_t steps_ = 0;       // since the budget was looked at
   uint64_t no_spill_before_ms_ = 0;
 
   uint64_t generation_;
-  uint64_t table_count_ = 0;     // in the table or on the way there
+  uint64_t table_count_ = 0;  // in the table or on the way there
   uint64_t table_min_ms_ = 0;
   DueKey cursor_;
   uint64_t read_until_ms_ = 0;
@@ -113,8 +119,9 @@ class DueIndexImpl final : public DueIndex {
   uint64_t reading_until_ms_ = 0;
   uint64_t put_min_ms_ = UINT64_MAX;  // earliest due among what was put while a page was being read
   bool wake_wanted_ = false;
-  std::unordered_set<uint64_t> erasing_;  // sequences in the table that are erased there, or in a page that comes
-  DueKey scan_taken_;            // the latest that was taken since the latest scan began
+  std::unordered_set<uint64_t>
+      erasing_;        // sequences in the table that are erased there, or in a page that comes
+  DueKey scan_taken_;  // the latest that was taken since the latest scan began
   Timer timer_;
 };
 

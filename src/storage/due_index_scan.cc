@@ -4,7 +4,8 @@
 #include "storage/due_index_impl.h"
 #include "tarrymq/runtime/invariant.h"
 
-// Looking at a due index without taking from it, and taking entries out wherever they lie (retry-spec 37).
+// Looking at a due index without taking from it, and taking entries out wherever they lie
+// (retry-spec 37).
 
 namespace tarry {
 namespace {
@@ -14,7 +15,8 @@ bool by_key(const DueItem& a, const DueItem& b) { return a.key() < b.key(); }
 /// The first `most` of `items` by key, in order.
 void keep_first(std::vector<DueItem>& items, size_t most) {
   if (items.size() > most) {
-    std::nth_element(items.begin(), items.begin() + static_cast<ptrdiff_t>(most), items.end(), by_key);
+    std::nth_element(items.begin(), items.begin() + static_cast<ptrdiff_t>(most), items.end(),
+                     by_key);
     items.resize(most);
   }
   std::sort(items.begin(), items.end(), by_key);
@@ -23,7 +25,8 @@ void keep_first(std::vector<DueItem>& items, size_t most) {
 std::vector<DueFound> found_in(const std::vector<DueItem>& items, size_t skip, size_t count) {
   std::vector<DueFound> found;
   const size_t end = std::min(items.size(), skip + count);
-  for (size_t i = skip; i < end; ++i) found.push_back({items[i].unpack(), items[i].key().sequence, false});
+  for (size_t i = skip; i < end; ++i)
+    found.push_back({items[i].unpack(), items[i].key().sequence, false});
   return found;
 }
 
@@ -50,7 +53,8 @@ std::vector<DueItem> DueIndexImpl::held_from(DueKey from, size_t most) {
   };
   for (const Lane& lane : lanes_) add_from(lane.fifo);
   add_from(page_);
-  // Of the heap the first `most` by a heap of their own, greatest on top, so that no more are copied.
+  // Of the heap the first `most` by a heap of their own, greatest on top, so that no more are
+  // copied.
   std::vector<DueItem> first;
   for (const DueItem& item : heap_.items()) {
     if (item.dead() || item.key() < from) continue;
@@ -72,17 +76,21 @@ void DueIndexImpl::scan(DueKey from, size_t skip, size_t count, Scanned done) {
   const size_t most = skip + count;
   std::vector<DueItem> held = held_from(from, most);
   if (table_count_ == 0) return done(found_in(held, skip, count), true);
-  // What is before the cursor was read already. What moves between memory and table from now on is seen at least once:
-  // puts that were given before are there, and nothing is erased before a page has been read. Twice is once by key.
-  core_->run([core = core_, self = self_, shard = &shard_, generation = generation_, from = std::max(from, cursor_), most,
-              skip, count, held = std::move(held), done = std::move(done)]() mutable {
+  // What is before the cursor was read already. What moves between memory and table from now on is
+  // seen at least once: puts that were given before are there, and nothing is erased before a page
+  // has been read. Twice is once by key.
+  core_->run([core = core_, self = self_, shard = &shard_, generation = generation_,
+              from = std::max(from, cursor_), most, skip, count, held = std::move(held),
+              done = std::move(done)]() mutable {
     DuePage page;
     const bool good = core->table().read(generation, from, UINT64_MAX, most, page);
     held.insert(held.end(), page.items.begin(), page.items.end());
-    shard->post([self, skip, count, most, good, held = std::move(held), done = std::move(done)]() mutable {
+    shard->post([self, skip, count, most, good, held = std::move(held),
+                 done = std::move(done)]() mutable {
       if (!*self) return;
       const auto& erasing = (*self)->erasing_;
-      std::erase_if(held, [&](const DueItem& item) { return erasing.contains(item.key().sequence); });
+      std::erase_if(held,
+                    [&](const DueItem& item) { return erasing.contains(item.key().sequence); });
       std::sort(held.begin(), held.end(), by_key);
       held.erase(std::unique(held.begin(), held.end(),
                              [](const DueItem& a, const DueItem& b) { return a.key() == b.key(); }),
@@ -107,7 +115,8 @@ bool DueIndexImpl::erase_in_order(const DueFound& found) {
 /// Takes those that are there out of `wanted`.
 void DueIndexImpl::erase_in_heap(std::vector<DueFound*>& wanted) {
   if (wanted.empty() || heap_.empty()) return;
-  std::sort(wanted.begin(), wanted.end(), [](const DueFound* a, const DueFound* b) { return a->key() < b->key(); });
+  std::sort(wanted.begin(), wanted.end(),
+            [](const DueFound* a, const DueFound* b) { return a->key() < b->key(); });
   const DueKey first = wanted.front()->key(), last = wanted.back()->key();
   std::vector<bool> seen(wanted.size());
   for (DueItem& item : heap_.items()) {
@@ -135,7 +144,8 @@ void DueIndexImpl::erase_in_table(std::span<DueFound* const> found) {
     keys.push_back(one->key());
     erasing_.insert(one->sequence);
   }
-  core_->run([core = core_, self = self_, shard = &shard_, generation = generation_, keys = std::move(keys)]() mutable {
+  core_->run([core = core_, self = self_, shard = &shard_, generation = generation_,
+              keys = std::move(keys)]() mutable {
     // If it fails they are passed over as long as this generation lives.
     if (!core->table().erase_keys(generation, keys)) return;
     shard->post([self, generation, keys = std::move(keys)] {
@@ -152,7 +162,8 @@ void DueIndexImpl::erase(std::span<DueFound> found) {
   std::vector<DueFound*> elsewhere;
   size_t erased = 0;
   for (DueFound& one : found) {
-    // Entries are taken in order of their keys, so all of the scan up to the latest that was taken are gone.
+    // Entries are taken in order of their keys, so all of the scan up to the latest that was taken
+    // are gone.
     if (one.key() <= scan_taken_) {
       one.gone = true;
       continue;
@@ -169,9 +180,12 @@ void DueIndexImpl::erase(std::span<DueFound> found) {
 void DueIndexImpl::drop_dead(size_t source) {
   while (!nothing_in(source) && head(source).dead()) {
     count_change(-1);
-    if (source < lanes_.size()) lanes_[source].fifo.pop_front();
-    else if (source == lanes_.size()) heap_.pop();
-    else page_.pop_front();
+    if (source < lanes_.size())
+      lanes_[source].fifo.pop_front();
+    else if (source == lanes_.size())
+      heap_.pop();
+    else
+      page_.pop_front();
   }
 }
 

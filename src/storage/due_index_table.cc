@@ -10,22 +10,24 @@
 namespace tarry {
 namespace {
 
-constexpr uint64_t kReadAheadMs = 1000;   // a page is read this long before it falls due
-constexpr uint64_t kPageMs = 2000;        // and reaches this far from now
-constexpr size_t kPageLowCount = 1024;    // the next one is read when so few are left
+constexpr uint64_t kReadAheadMs = 1000;  // a page is read this long before it falls due
+constexpr uint64_t kPageMs = 2000;       // and reaches this far from now
+constexpr size_t kPageLowCount = 1024;   // the next one is read when so few are left
 constexpr uint64_t kReadRetryMs = 100;
 constexpr uint64_t kPutRetryMs = 500;
-constexpr uint32_t kPagesPerErase = 16;   // each range deletion slows reads a little
+constexpr uint32_t kPagesPerErase = 16;  // each range deletion slows reads a little
 
 void sort_by_key(std::vector<DueItem>& items) {
-  std::sort(items.begin(), items.end(), [](const DueItem& a, const DueItem& b) { return a.key() < b.key(); });
+  std::sort(items.begin(), items.end(),
+            [](const DueItem& a, const DueItem& b) { return a.key() < b.key(); });
 }
 
 }  // namespace
 
-/// Nothing here waits for a disk but in the worst case. While the store thread keeps pace it does the work; when the
-/// budget is used up the calling shard puts a batch itself (into RocksDB's memory), so whoever adds faster than can be
-/// written pays for it; and far above the budget the shard waits for flushes, since memory must stay bounded.
+/// Nothing here waits for a disk but in the worst case. While the store thread keeps pace it does
+/// the work; when the budget is used up the calling shard puts a batch itself (into RocksDB's
+/// memory), so whoever adds faster than can be written pays for it; and far above the budget the
+/// shard waits for flushes, since memory must stay bounded.
 void DueIndexImpl::spill_items(std::vector<DueItem>& items, Pressure pressure) {
   const size_t before = items.size();
   std::erase_if(items, [](const DueItem& item) { return item.dead(); });
@@ -39,11 +41,13 @@ void DueIndexImpl::spill_items(std::vector<DueItem>& items, Pressure pressure) {
   if (reading_) put_min_ms_ = std::min(put_min_ms_, min_ms);
   for (size_t at = 0; at < items.size(); at += kDuePageCount) {
     const size_t end = std::min(at + kDuePageCount, items.size());
-    std::vector<DueItem> batch(items.begin() + static_cast<ptrdiff_t>(at), items.begin() + static_cast<ptrdiff_t>(end));
+    std::vector<DueItem> batch(items.begin() + static_cast<ptrdiff_t>(at),
+                               items.begin() + static_cast<ptrdiff_t>(end));
     const bool here = pressure == Pressure::far_over || (pressure == Pressure::over && at == 0);
     if (!here || !put_here(batch, pressure == Pressure::far_over)) put_later(std::move(batch));
   }
-  if (!reading_ && table_count_ > 0) arm(table_min_ms_ > kReadAheadMs ? table_min_ms_ - kReadAheadMs : 0);
+  if (!reading_ && table_count_ > 0)
+    arm(table_min_ms_ > kReadAheadMs ? table_min_ms_ - kReadAheadMs : 0);
 }
 
 bool DueIndexImpl::put_here(std::vector<DueItem>& batch, bool may_wait) {
@@ -147,8 +151,10 @@ void DueIndexImpl::page_read(uint64_t generation, bool good, DuePage& page) {
   reading_ = false;
   size_t erased = 0;
   for (const DueItem& item : page.items) {
-    if (!erasing_.empty() && erasing_.contains(item.key().sequence)) ++erased;
-    else page_.push_back(item);
+    if (!erasing_.empty() && erasing_.contains(item.key().sequence))
+      ++erased;
+    else
+      page_.push_back(item);
   }
   core_->count(-static_cast<int64_t>(erased));
   TARRY_INVARIANT(count - erased <= table_count_);
@@ -164,9 +170,11 @@ void DueIndexImpl::page_read(uint64_t generation, bool good, DuePage& page) {
   } else {
     table_min_ms_ = std::min(page.next_due_ms.value_or(UINT64_MAX), put_min_ms_);
     if (table_min_ms_ == UINT64_MAX) {
-      // Puts that were promised are not there. It goes on without them; a restart finds them in the ack logs.
-      log_for("storage")->critical("due index: {} waiting entries are missing in RocksDB; a restart recovers them",
-                                   table_count_);
+      // Puts that were promised are not there. It goes on without them; a restart finds them in the
+      // ack logs.
+      log_for("storage")->critical(
+          "due index: {} waiting entries are missing in RocksDB; a restart recovers them",
+          table_count_);
       size_ -= table_count_;
       end_generation();
     } else if (++pages_to_erase_ >= kPagesPerErase) {
@@ -184,7 +192,8 @@ void DueIndexImpl::end_generation() {
   table_count_ = 0;
   table_min_ms_ = 0;
   cursor_ = {};
-  read_until_ms_ = page_.empty() ? 0 : page_.back().due_ms;  // so that the next page goes behind this one
+  read_until_ms_ =
+      page_.empty() ? 0 : page_.back().due_ms;  // so that the next page goes behind this one
   pages_to_erase_ = 0;
   reading_ = false;
   erasing_.clear();

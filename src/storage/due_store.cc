@@ -28,18 +28,21 @@ DueEntry DueItem::unpack() const {
           .kind = kind};
 }
 
-DueStoreCore::DueStoreCore(std::unique_ptr<DueTable> table, std::function<void(Task)> run_on_store_thread)
+DueStoreCore::DueStoreCore(std::unique_ptr<DueTable> table,
+                           std::function<void(Task)> run_on_store_thread)
     : table_(std::move(table)), run_on_store_thread_(std::move(run_on_store_thread)) {}
 
 void DueStoreCore::erase_later(uint64_t generation, DueKey before) {
-  // Each task erases its own, since only what was put before it was given is sure to be there to be erased.
+  // Each task erases its own, since only what was put before it was given is sure to be there to be
+  // erased.
   run([self = shared_from_this(), one = Garbage{generation, before}] { self->erase(one); });
 }
 
 void DueStoreCore::erase(const Garbage& latest) {
   garbage_.push_back(latest);
   // What fails waits for the next one: nobody reads there again, it only takes room.
-  std::erase_if(garbage_, [this](const Garbage& one) { return table_->erase(one.generation, one.before); });
+  std::erase_if(garbage_,
+                [this](const Garbage& one) { return table_->erase(one.generation, one.before); });
 }
 
 std::unique_ptr<DueStore> make_due_store(std::unique_ptr<DueTable> table,

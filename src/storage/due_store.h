@@ -43,16 +43,18 @@ struct DuePage {
   std::optional<uint64_t> next_due_ms;  // of the first entry behind them; none: there is none
 };
 
-/// Where due indexes put what they do not hold in memory. A generation is the part of one index between two times
-/// that it was empty there; numbers are never used twice in a process, so what is left of an old one harms nobody.
-/// Any thread may put; read and erase are called on the store thread. False: nothing was done (logged here).
+/// Where due indexes put what they do not hold in memory. A generation is the part of one index
+/// between two times that it was empty there; numbers are never used twice in a process, so what is
+/// left of an old one harms nobody. Any thread may put; read and erase are called on the store
+/// thread. False: nothing was done (logged here).
 class DueTable {
  public:
   virtual ~DueTable() = default;
   /// `may_wait`: blocks while flushes lag behind; else refuses then.
   virtual bool put(uint64_t generation, std::span<const DueItem> items, bool may_wait) = 0;
   /// Up to `count_max` entries from `from` on, none later than `until_due_ms`.
-  virtual bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max, DuePage& page) = 0;
+  virtual bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
+                    DuePage& page) = 0;
   /// Removes all before `before`; kDueKeyMax: the whole generation.
   virtual bool erase(uint64_t generation, DueKey before) = 0;
   /// Removes these; those that are not there are none.
@@ -103,6 +105,7 @@ class DueStoreImpl final : public DueStore {
   const std::shared_ptr<DueStoreCore> core_;
 };
 
-std::unique_ptr<DueStore> make_due_store(std::unique_ptr<DueTable> table, std::function<void(Task)> run_on_store_thread);
+std::unique_ptr<DueStore> make_due_store(std::unique_ptr<DueTable> table,
+                                         std::function<void(Task)> run_on_store_thread);
 
 }  // namespace tarry

@@ -36,7 +36,8 @@ Key make_key(uint64_t generation, DueKey key) {
 Value make_value(const DueItem& item) {
   Value bytes;
   std::byte* at = bytes.data();
-  for (uint32_t v : {item.segment, item.ordinal, item.offset, item.counter, item.delay_ms, item.body_bytes}) {
+  for (uint32_t v :
+       {item.segment, item.ordinal, item.offset, item.counter, item.delay_ms, item.body_bytes}) {
     store_be(at, v);
     at += 4;
   }
@@ -69,14 +70,16 @@ class RocksDueTable final : public DueTable {
   bool put(uint64_t generation, std::span<const DueItem> items, bool may_wait) override {
     rocksdb::WriteBatch batch(items.size() * (kKeyBytes + kValueBytes + 8));
     for (const auto& item : items) {
-      (void)batch.Put(db_->family(), slice(make_key(generation, item.key())), slice(make_value(item)));  // memory only
+      (void)batch.Put(db_->family(), slice(make_key(generation, item.key())),
+                      slice(make_value(item)));  // memory only
     }
     auto options = write_options_;
     options.no_slowdown = !may_wait;
     return good(db_->db->Write(options, &batch), "writing");
   }
 
-  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max, DuePage& page) override {
+  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
+            DuePage& page) override {
     const Key first = make_key(generation, from);
     const Key end = make_key(generation + 1, {});
     const auto upper = slice(end);
@@ -87,8 +90,8 @@ class RocksDueTable final : public DueTable {
     std::unique_ptr<rocksdb::Iterator> it(db_->db->NewIterator(options, db_->family()));
     for (it->Seek(slice(first)); it->Valid(); it->Next()) {
       if (it->key().size() != kKeyBytes || it->value().size() != kValueBytes) {
-        log_for("storage")->error("due index: an entry of {} + {} bytes is skipped", it->key().size(),
-                                  it->value().size());
+        log_for("storage")->error("due index: an entry of {} + {} bytes is skipped",
+                                  it->key().size(), it->value().size());
         continue;
       }
       const auto item = parse(reinterpret_cast<const std::byte*>(it->key().data()),
@@ -107,32 +110,38 @@ class RocksDueTable final : public DueTable {
     const bool whole = before == kDueKeyMax;
     const Key end = whole ? make_key(generation + 1, {}) : make_key(generation, before);
     const auto from = slice(first), to = slice(end);
-    if (whole && !good(rocksdb::DeleteFilesInRange(db_->db.get(), db_->family(), &from, &to, false), "clearing")) {
+    if (whole && !good(rocksdb::DeleteFilesInRange(db_->db.get(), db_->family(), &from, &to, false),
+                       "clearing")) {
       return false;
     }
-    if (!good(db_->db->DeleteRange(write_options_, db_->family(), from, to), "clearing")) return false;
+    if (!good(db_->db->DeleteRange(write_options_, db_->family(), from, to), "clearing"))
+      return false;
     if (++range_deletes_ >= kRangeDeletesPerFlush) {
       range_deletes_ = 0;
       rocksdb::FlushOptions flush;
       flush.wait = false;
       flush.allow_write_stall = true;
-      (void)good(db_->db->Flush(flush, db_->family()), "flushing");  // the next thousand tries again
+      (void)good(db_->db->Flush(flush, db_->family()),
+                 "flushing");  // the next thousand tries again
     }
     return true;
   }
 
   bool erase_keys(uint64_t generation, std::span<const DueKey> keys) override {
     rocksdb::WriteBatch batch(keys.size() * (kKeyBytes + 8));
-    for (const DueKey& key : keys) (void)batch.Delete(db_->family(), slice(make_key(generation, key)));  // memory only
+    for (const DueKey& key : keys)
+      (void)batch.Delete(db_->family(), slice(make_key(generation, key)));  // memory only
     return good(db_->db->Write(write_options_, &batch), "clearing");
   }
 
  private:
-  /// `Incomplete` is what no_slowdown says when background work lags behind: no error, only not now.
+  /// `Incomplete` is what no_slowdown says when background work lags behind: no error, only not
+  /// now.
   bool good(const rocksdb::Status& status, const char* what) {
     if (status.ok()) return true;
     if (!status.IsIncomplete()) {
-      log_for("storage")->warn("due index: {} failed and is tried again: {}", what, status.ToString());
+      log_for("storage")->warn("due index: {} failed and is tried again: {}", what,
+                               status.ToString());
       (void)db_->db->Resume();  // if that fails, so will the next attempt
     }
     return false;

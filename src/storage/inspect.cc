@@ -24,12 +24,15 @@ struct InspectedStream {
   std::vector<std::byte> bytes;
   FileHeader header;  // of the first part that could be read
   bool readable = false;
-  std::string path;   // of the last part
+  std::string path;  // of the last part
 };
 
-std::string at_byte(const std::string& path, size_t at) { return path + ", byte " + std::to_string(at) + ": "; }
+std::string at_byte(const std::string& path, size_t at) {
+  return path + ", byte " + std::to_string(at) + ": ";
+}
 
-std::vector<std::byte> file_bytes(FileSystem& files, const std::string& path, std::vector<std::string>& damage) {
+std::vector<std::byte> file_bytes(FileSystem& files, const std::string& path,
+                                  std::vector<std::string>& damage) {
   auto file = files.open(path, FileSystem::Open::read);
   auto size = file ? (*file)->size() : Result<uint64_t>(file.error());
   if (!size) {
@@ -42,8 +45,8 @@ std::vector<std::byte> file_bytes(FileSystem& files, const std::string& path, st
 }
 
 /// Believes a header as recovery does, but writes nothing.
-std::optional<FileHeader> believed_header(std::vector<std::byte>& bytes, const std::string& path, uint64_t incarnation,
-                                          std::vector<std::string>& damage) {
+std::optional<FileHeader> believed_header(std::vector<std::byte>& bytes, const std::string& path,
+                                          uint64_t incarnation, std::vector<std::string>& damage) {
   if (bytes.size() < kFileHeaderBytes) {
     damage.push_back(path + ": " + std::to_string(bytes.size()) + " bytes, shorter than a header");
     return {};
@@ -52,25 +55,29 @@ std::optional<FileHeader> believed_header(std::vector<std::byte>& bytes, const s
   HeaderCheck check = decode_file_header(bytes, header);
   if (check == HeaderCheck::good) return header;
   if (check == HeaderCheck::other_version) {
-    damage.push_back(path + ": format version " + std::to_string(load_le<uint32_t>(bytes.data() + 8)) +
-                     ", this program reads " + std::to_string(kFormatVersion));
+    damage.push_back(path + ": format version " +
+                     std::to_string(load_le<uint32_t>(bytes.data() + 8)) + ", this program reads " +
+                     std::to_string(kFormatVersion));
     return {};
   }
   damage.push_back(at_byte(path, 0) + "the header is damaged");
   std::byte copy[kFileHeaderBytes];
   std::copy_n(bytes.begin(), kFileHeaderBytes, copy);
-  if (repair_file_header(copy) && decode_file_header(copy, header) == HeaderCheck::good) return header;
+  if (repair_file_header(copy) && decode_file_header(copy, header) == HeaderCheck::good)
+    return header;
   header = {};
   header.incarnation = incarnation;
   if (bytes.size() > kTrailerBytes) {
-    if (auto named = trailer_incarnation(ByteSpan(bytes).last(kTrailerBytes))) header.incarnation = *named;
+    if (auto named = trailer_incarnation(ByteSpan(bytes).last(kTrailerBytes)))
+      header.incarnation = *named;
   }
   if (header.incarnation == 0) return {};
   return header;
 }
 
-InspectedStream read_stream(FileSystem& files, const std::string& base, bool ack_log, const std::vector<uint32_t>& parts,
-                            uint64_t incarnation, std::vector<std::string>& damage) {
+InspectedStream read_stream(FileSystem& files, const std::string& base, bool ack_log,
+                            const std::vector<uint32_t>& parts, uint64_t incarnation,
+                            std::vector<std::string>& damage) {
   InspectedStream stream;
   for (uint32_t part : parts) {
     const std::string path = LogStream::part_name(base, ack_log, part);
@@ -90,7 +97,8 @@ InspectedStream read_stream(FileSystem& files, const std::string& base, bool ack
 
 class SegmentInspector {
  public:
-  SegmentInspector(FileSystem& files, const std::string& directory, uint32_t number) : files_(files) {
+  SegmentInspector(FileSystem& files, const std::string& directory, uint32_t number)
+      : files_(files) {
     base_ = segment_base_name(directory, number);
     out_.number = number;
   }
@@ -99,7 +107,8 @@ class SegmentInspector {
     InspectedStream acks = read_stream(files_, base_, true, found.acks, 0, out_.damage);
     InspectedStream records = read_stream(files_, base_, false, found.records,
                                           acks.readable ? acks.header.incarnation : 0, out_.damage);
-    if (found.records.empty()) out_.damage.push_back(base_ + ".seg is missing, though its ack log is there");
+    if (found.records.empty())
+      out_.damage.push_back(base_ + ".seg is missing, though its ack log is there");
     out_.ack_bytes = acks.bytes.size();
     out_.file_bytes = records.bytes.size();
     if (!records.readable) return std::move(out_);
@@ -108,7 +117,8 @@ class SegmentInspector {
     out_.lane = records.header.lane;
     seed_ = checksum_seed(out_.incarnation);
     walk_records(records);
-    if (acks.readable && acks.header.incarnation != out_.incarnation && acks.header.incarnation != 0) {
+    if (acks.readable && acks.header.incarnation != out_.incarnation &&
+        acks.header.incarnation != 0) {
       out_.damage.push_back(acks.path + ": belongs to another segment (its incarnation differs)");
     } else if (!found.acks.empty() && acks.bytes.size() > kFileHeaderBytes) {
       walk_acks(acks);
@@ -130,8 +140,9 @@ class SegmentInspector {
         const size_t next = next_record(bytes, at + 1);
         const bool inside = next < bytes.size();
         out_.damage.push_back(at_byte(stream.path, at) +
-                              (inside ? std::to_string(next - at) + " bytes are damaged"
-                                      : "no whole record from here to the end (cut off, or damaged)"));
+                              (inside
+                                   ? std::to_string(next - at) + " bytes are damaged"
+                                   : "no whole record from here to the end (cut off, or damaged)"));
         if (inside) out_.ordinals = load_head(bytes.data() + next).ordinal;
         at = next;
         continue;
@@ -150,7 +161,8 @@ class SegmentInspector {
 
   size_t next_record(ByteSpan bytes, size_t from) const {
     for (size_t at = from; at + kHeadBytes <= bytes.size(); ++at) {
-      if (head_makes_sense(load_head(bytes.data() + at)) && check_record(bytes.subspan(at), seed_)) return at;
+      if (head_makes_sense(load_head(bytes.data() + at)) && check_record(bytes.subspan(at), seed_))
+        return at;
     }
     return bytes.size();
   }
@@ -177,20 +189,24 @@ class SegmentInspector {
         ++look;
         continue;
       }
-      if (look > at) out_.damage.push_back(at_byte(stream.path, at) + std::to_string(look - at) + " bytes are damaged");
+      if (look > at)
+        out_.damage.push_back(at_byte(stream.path, at) + std::to_string(look - at) +
+                              " bytes are damaged");
       apply(*event, bytes.subspan(look, event->bytes));
       ++out_.ack_events;
       at = look += event->bytes;
     }
     if (at < bytes.size()) {
-      out_.damage.push_back(at_byte(stream.path, at) + "no whole event from here to the end (cut off, or damaged)");
+      out_.damage.push_back(at_byte(stream.path, at) +
+                            "no whole event from here to the end (cut off, or damaged)");
     }
   }
 
   template <class Do>
   void each(uint32_t first, uint32_t count, Do what) {
     const uint64_t end = uint64_t{first} + count;
-    for (auto it = by_ordinal_.lower_bound(first); it != by_ordinal_.end() && it->first < end; ++it) {
+    for (auto it = by_ordinal_.lower_bound(first); it != by_ordinal_.end() && it->first < end;
+         ++it) {
       what(out_.records[it->second]);
     }
   }
@@ -203,7 +219,8 @@ class SegmentInspector {
       });
     }
     switch (event.kind) {
-      case AckKind::gone: return each(event.first, event.count, go);
+      case AckKind::gone:
+        return each(event.first, event.count, go);
       case AckKind::park:
         return each(event.first, 1, [&](InspectedRecord& r) {
           if (r.state == RecordState::gone) return;
@@ -212,8 +229,10 @@ class SegmentInspector {
           r.counter = event.park.counter;
         });
       case AckKind::raise:
-        return each(event.first, event.count, [&](InspectedRecord& r) { r.counter = event.counter; });
-      case AckKind::delivered: return each(0, event.first, [](InspectedRecord& r) { r.delivered = true; });
+        return each(event.first, event.count,
+                    [&](InspectedRecord& r) { r.counter = event.counter; });
+      case AckKind::delivered:
+        return each(0, event.first, [](InspectedRecord& r) { r.delivered = true; });
       case AckKind::dying:
         return each(event.first, 1, [](InspectedRecord& r) {
           if (r.state != RecordState::gone) r.state = RecordState::dying;
@@ -228,7 +247,8 @@ class SegmentInspector {
         return;
       }
       case AckKind::move_closed:
-      case AckKind::error: return;
+      case AckKind::error:
+        return;
     }
   }
 
@@ -252,7 +272,8 @@ std::vector<InspectedSegment> inspect_log(FileSystem& files, const std::string& 
   for (const DirectoryEntry& entry : *entries) {
     const bool ack_log = entry.name.ends_with(".ack");
     if (entry.name.size() < 12 || !(ack_log || entry.name.ends_with(".seg"))) continue;
-    const auto number = static_cast<uint32_t>(std::strtoul(entry.name.substr(0, 8).c_str(), nullptr, 16));
+    const auto number =
+        static_cast<uint32_t>(std::strtoul(entry.name.substr(0, 8).c_str(), nullptr, 16));
     const auto part = static_cast<uint32_t>(std::strtoul(entry.name.c_str() + 9, nullptr, 10));
     (ack_log ? found[number].acks : found[number].records).push_back(part);
   }

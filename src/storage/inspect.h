@@ -18,13 +18,13 @@ struct InspectedRecord {
   uint32_t ordinal = 0, offset = 0;
   State state = State::fresh;
   RecordHead head{};
-  uint32_t counter = 0;           // the latest
-  bool delivered = false;         // below the delivered mark
+  uint32_t counter = 0;    // the latest
+  bool delivered = false;  // below the delivered mark
   bool has_origin = false;
   Origin origin;
-  uint64_t due_ms = 0;            // parked
-  std::string error;              // the last text, ""
-  std::vector<std::byte> bytes;   // the whole record
+  uint64_t due_ms = 0;           // parked
+  std::string error;             // the last text, ""
+  std::vector<std::byte> bytes;  // the whole record
 };
 
 /// One segment with its ack log.
@@ -39,12 +39,14 @@ struct InspectedSegment {
   std::vector<std::string> damage;       // a line each: which file, where, what
 };
 
-/// Reads a lane's directory as FORMAT.md says, and changes nothing; for tools and tests. Blocks, holds a segment's files
-/// in memory. Ascending by number. A directory that cannot be read is one segment with a line of damage.
+/// Reads a lane's directory as FORMAT.md says, and changes nothing; for tools and tests. Blocks,
+/// holds a segment's files in memory. Ascending by number. A directory that cannot be read is one
+/// segment with a line of damage.
 std::vector<InspectedSegment> inspect_log(FileSystem& files, const std::string& directory);
 
-/// The definitions of a store, key and value as DefinitionStore has them; the database is not changed and may be open
-/// elsewhere. `error` is set if they cannot be read in full.
-std::vector<std::pair<std::string, std::string>> inspect_definitions(const std::string& data_dir, std::string& error);
+/// The definitions of a store, key and value as DefinitionStore has them; the database is not
+/// changed and may be open elsewhere. `error` is set if they cannot be read in full.
+std::vector<std::pair<std::string, std::string>> inspect_definitions(const std::string& data_dir,
+                                                                     std::string& error);
 
 }  // namespace tarry

@@ -20,7 +20,8 @@ uint32_t text_checksum(const std::string& text) {
 }
 
 /// Lines "bytes path", the path below the data directory, of what is in `path` and below.
-FileError list_sizes(FileSystem& files, const std::string& data_dir, const std::string& path, std::string& out) {
+FileError list_sizes(FileSystem& files, const std::string& data_dir, const std::string& path,
+                     std::string& out) {
   auto entries = files.list(data_dir + path);
   if (!entries) return entries.error();
   for (const DirectoryEntry& entry : *entries) {
@@ -40,11 +41,13 @@ FileError list_sizes(FileSystem& files, const std::string& data_dir, const std::
 
 }  // namespace
 
-FileError Inventory::write(FileSystem& files, const std::string& data_dir, const std::string& definitions) {
+FileError Inventory::write(FileSystem& files, const std::string& data_dir,
+                           const std::string& definitions) {
   std::string lines = "definitions " + (definitions.empty() ? "?" : definitions) + "\n";
   if (FileError error = list_sizes(files, data_dir, "/queues", lines)) return error;
   char head[64];
-  std::snprintf(head, sizeof head, "%s %d %08" PRIx32 "\n", kInventoryWord, kInventoryVersion, text_checksum(lines));
+  std::snprintf(head, sizeof head, "%s %d %08" PRIx32 "\n", kInventoryWord, kInventoryVersion,
+                text_checksum(lines));
   const std::string text = head + lines, path = data_dir + kInventoryName, fresh = path + ".new";
   auto file = files.open(fresh, FileSystem::Open::create);
   if (!file) return file.error();
@@ -80,7 +83,8 @@ Inventory Inventory::read(FileSystem& files, const std::string& data_dir) {
   const size_t lines_at = std::min(text.find('\n'), text.size() - 1) + 1;
   if (!read || text.empty() || word != kInventoryWord || version != kInventoryVersion ||
       sum != text_checksum(text.substr(lines_at))) {
-    log_for("storage")->error("{} is damaged: files that vanished since the last stop may go unnoticed", path);
+    log_for("storage")->error(
+        "{} is damaged: files that vanished since the last stop may go unnoticed", path);
     return inventory;
   }
   in >> word >> inventory.definitions_;

@@ -11,7 +11,8 @@ namespace tarry {
 namespace {
 
 constexpr uint32_t kSegmentBytesMin = 64u << 10, kSegmentBytesMax = 16u << 20;
-// A segment of which nothing was ever written costs no disk: it may go on longer before its number is used up.
+// A segment of which nothing was ever written costs no disk: it may go on longer before its number
+// is used up.
 constexpr uint32_t kUnwrittenSegmentBytesMax = 64u << 20;
 constexpr uint64_t kUnhandedBytesMax = 1u << 20;
 
@@ -25,7 +26,8 @@ uint64_t random_incarnation() {
 
 }  // namespace
 
-LogState::LogState(ShardStore& shard, MessageLog::Options o, uint64_t& fresh_count, uint64_t& fresh_bytes)
+LogState::LogState(ShardStore& shard, MessageLog::Options o, uint64_t& fresh_count,
+                   uint64_t& fresh_bytes)
     : options(std::move(o)),
       shard_(shard),
       fresh_count_(fresh_count),
@@ -36,7 +38,8 @@ Segment* LogState::new_segment(uint32_t number, uint64_t incarnation) {
   auto segment = std::make_unique<Segment>();
   segment->log = this;
   segment->number = number;
-  SegmentFiles::Identity identity{options.directory, number, incarnation, options.queue_id, options.lane};
+  SegmentFiles::Identity identity{options.directory, number, incarnation, options.queue_id,
+                                  options.lane};
   Store::Impl& impl = shard_.impl();
   segment->files = std::make_shared<SegmentFiles>(impl.files, impl.barrier->open_files(), identity);
   segment->files->durable = options.durable;
@@ -79,7 +82,8 @@ Result<Position> LogState::append(const RecordParts& parts) {
   uint32_t bytes = record_bytes(parts);
   if (bytes == 0) return boost::system::errc::make_error_code(boost::system::errc::message_size);
   Segment* segment = segments.empty() ? nullptr : segments.back().get();
-  if (!segment || segment->sealed || segment->target_bytes < segment->end + uint64_t{bytes}) [[unlikely]] {
+  if (!segment || segment->sealed || segment->target_bytes < segment->end + uint64_t{bytes})
+      [[unlikely]] {
     segment = &open_segment(bytes);
   }
   Chunk* chunk = segment->chunks.empty() ? nullptr : segment->chunks.back();
@@ -142,7 +146,8 @@ void LogState::fill(const Segment& segment, uint32_t ordinal, uint32_t offset, c
 
 Fetch LogState::peek(Fetched& out) {
   const Chunk* chunk = cursor_.chunk;
-  if (!chunk || cursor_.offset - chunk->start >= chunk->used) [[unlikely]] return peek_slow(out);
+  if (!chunk || cursor_.offset - chunk->start >= chunk->used) [[unlikely]]
+    return peek_slow(out);
   Segment& segment = *cursor_.segment;
   Located at;
   at.bytes = chunk->data + (cursor_.offset - chunk->start);
@@ -153,7 +158,8 @@ Fetch LogState::peek(Fetched& out) {
   return Fetch::ok;
 }
 
-/// What a skip record covers is gone for good, whatever the ack log says (its events may be what is damaged).
+/// What a skip record covers is gone for good, whatever the ack log says (its events may be what is
+/// damaged).
 void LogState::pass_over_skip(Segment& segment, OrdinalRun run) {
   const uint32_t end = std::min(run.first + run.count, segment.count);
   uint32_t lost = 0;
@@ -169,8 +175,8 @@ void LogState::pass_over_skip(Segment& segment, OrdinalRun run) {
 /// The cursor came to the end though there should be more: damaged files disagree with each other.
 Fetch LogState::lost_count() {
   ++damaged;
-  log_for("storage")->error("{}: {} messages that {} should hold are not there", options.label, fresh_count_,
-                            options.directory);
+  log_for("storage")->error("{}: {} messages that {} should hold are not there", options.label,
+                            fresh_count_, options.directory);
   fresh_count_ = fresh_bytes_ = 0;
   return Fetch::none;
 }
@@ -225,7 +231,8 @@ void LogState::take() {
   ++activity_;
   const Chunk* chunk = cursor_.chunk;
   if (!chunk || cursor_.offset - chunk->start >= chunk->used) [[unlikely]] {
-    // Next record elsewhere: the chunk may be done with. When the cursor just caught up, that is cheap to find out.
+    // Next record elsewhere: the chunk may be done with. When the cursor just caught up, that is
+    // cheap to find out.
     if (fresh_count_ > 0) shard_.list_sweep(*this);
     shard_.list_lazy(*this);
   }

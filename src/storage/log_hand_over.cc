@@ -56,7 +56,8 @@ void LogState::hand_over_records(Segment& segment, Submission& submission) {
   segment.unhanded_origins.clear();
 }
 
-/// Says how far the cursor is, if something below is still out, so that a restart marks it as redelivered.
+/// Says how far the cursor is, if something below is still out, so that a restart marks it as
+/// redelivered.
 void LogState::put_mark(Segment& segment) {
   uint32_t delivered = std::min(delivered_in(segment), segment.handed_ordinal);
   if (delivered <= segment.marked || segment.gone_prefix >= delivered || segment.all_gone()) return;
@@ -116,8 +117,8 @@ bool LogState::hand_over(Submission& submission) {
 bool LogState::chunk_dead(const Segment& segment, const Chunk& chunk) const {
   if (chunk.end_ordinal <= segment.gone_prefix) return true;
   if (segment.gone.empty()) return false;
-  return segment.gone.find(std::max(chunk.first_ordinal, segment.gone_prefix), chunk.end_ordinal, false) ==
-         chunk.end_ordinal;
+  return segment.gone.find(std::max(chunk.first_ordinal, segment.gone_prefix), chunk.end_ordinal,
+                           false) == chunk.end_ordinal;
 }
 
 void LogState::free_chunk(Segment& segment, size_t index) {
@@ -135,7 +136,8 @@ void LogState::remove_files(Segment& segment) {
   shard_.add_call(std::move(call), options.durable);
 }
 
-/// A dead chunk whose turn to be handed over it is needs no place any longer. False: earlier ones come first.
+/// A dead chunk whose turn to be handed over it is needs no place any longer. False: earlier ones
+/// come first.
 bool LogState::note_dead(Segment& segment, Chunk& chunk) {
   uint32_t end = chunk.start + chunk.used;
   if (segment.handed_offset < chunk.start || segment.handed_offset >= end) return false;
@@ -150,8 +152,8 @@ bool LogState::note_dead(Segment& segment, Chunk& chunk) {
   return true;
 }
 
-/// Frees what is no longer needed in memory; returns true if the whole segment is done with. `kept`: bytes that are kept
-/// for the cursor in the segments before it, and with this one.
+/// Frees what is no longer needed in memory; returns true if the whole segment is done with.
+/// `kept`: bytes that are kept for the cursor in the segments before it, and with this one.
 bool LogState::sweep_segment(Segment& segment, uint64_t& kept) {
   if (segment.sealed && segment.all_gone() && segment.open_moves == 0) return true;
   uint32_t delivered = delivered_in(segment);
@@ -162,8 +164,10 @@ bool LogState::sweep_segment(Segment& segment, uint64_t& kept) {
     bool written = chunk.published == chunk.used && chunk.barrier_refs == 0;
     bool behind = chunk.end_ordinal <= delivered;
     if (!chunk.data) {
-      if (written) free_chunk(segment, i);
-      else ++i;
+      if (written)
+        free_chunk(segment, i);
+      else
+        ++i;
       continue;
     }
     if (written && !tail) {
@@ -175,7 +179,8 @@ bool LogState::sweep_segment(Segment& segment, uint64_t& kept) {
     } else if (!tail && chunk.barrier_refs == 0 && behind && segment.unhanded_origins.empty() &&
                chunk_dead(segment, chunk)) {
       if (cursor_.chunk == &chunk) cursor_.chunk = nullptr;
-      shard_.free_chunk_data(chunk);  // the range is told to the barrier when what follows is written
+      shard_.free_chunk_data(
+          chunk);  // the range is told to the barrier when what follows is written
       if (note_dead(segment, chunk)) continue;
     }
     ++i;
@@ -268,7 +273,8 @@ uint64_t LogState::memory_bytes() const {
 uint64_t LogState::disk_bytes() const {
   uint64_t bytes = 0;
   for (const auto& segment : segments) {
-    if (segment->has_files) bytes += segment->published_offset - segment->hole_bytes + segment->events_offset;
+    if (segment->has_files)
+      bytes += segment->published_offset - segment->hole_bytes + segment->events_offset;
   }
   return bytes;
 }

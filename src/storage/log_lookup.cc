@@ -5,9 +5,9 @@
 
 namespace tarry {
 
-/// Finds where a record starts when only its ordinal is known: walks from the nearest place known to be at or before
-/// it (a chunk in memory, the last look-up, the cursor, the segment's first record). One look-up after the other in
-/// ascending order costs one step each.
+/// Finds where a record starts when only its ordinal is known: walks from the nearest place known
+/// to be at or before it (a chunk in memory, the last look-up, the cursor, the segment's first
+/// record). One look-up after the other in ascending order costs one step each.
 Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
   uint32_t at_ordinal = segment.first_ordinal, at_offset = segment.first_offset;
   const auto start_from = [&](uint32_t from_ordinal, uint32_t from_offset) {
@@ -34,8 +34,9 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
     const bool written = on_disk && at_offset < segment.published_offset;
     const Fetch result = written ? locate_on_disk(segment, at_ordinal, at_offset, false, at)
                                  : locate(segment, at_ordinal, at_offset, false, at);
-    // A chunk still has what on disk is the beginning of one long skip record: a walk that comes out of it ends up
-    // inside of that. As it was written, the segment can be walked from its start.
+    // A chunk still has what on disk is the beginning of one long skip record: a walk that comes
+    // out of it ends up inside of that. As it was written, the segment can be walked from its
+    // start.
     if (result == Fetch::none && !on_disk) {
       on_disk = true;
       at_ordinal = 0;
@@ -98,7 +99,9 @@ Fetch LogState::next_fresh(const Position& from, Fetched& out) {
   return Fetch::none;
 }
 
-Fetch MessageLog::next_fresh(const Position& from, Fetched& out) { return state_->next_fresh(from, out); }
+Fetch MessageLog::next_fresh(const Position& from, Fetched& out) {
+  return state_->next_fresh(from, out);
+}
 
 bool MessageLog::take_fresh(const Position& position, uint32_t body_bytes) {
   return state_->take_fresh(position, body_bytes);

@@ -20,7 +20,8 @@ constexpr uint32_t kPageBytes = 4096;
 
 }  // namespace
 
-/// Reads what can be read; pages that cannot are left zero, so that their records fail the checksum and are skipped.
+/// Reads what can be read; pages that cannot are left zero, so that their records fail the checksum
+/// and are skipped.
 void read_with_holes(File& file, std::span<std::byte> out, uint64_t offset) {
   auto whole = file.pread(out, offset);
   if (whole) return;
@@ -43,8 +44,10 @@ void ReadRequest::run() {
   read_with_holes(*reader.file, {data.get(), bytes}, start);
 }
 
-/// A window with `needed` bytes from `offset` on: one that ends inside the record must not hide one that holds it.
-ReadWindow* LogState::window_for(Segment& segment, uint32_t offset, uint32_t needed, bool at_cursor) {
+/// A window with `needed` bytes from `offset` on: one that ends inside the record must not hide one
+/// that holds it.
+ReadWindow* LogState::window_for(Segment& segment, uint32_t offset, uint32_t needed,
+                                 bool at_cursor) {
   if (window_.covers(segment.number, offset, needed)) return &window_;
   if (at_cursor) return nullptr;
   for (ReadWindow& window : windows_) {
@@ -54,7 +57,8 @@ ReadWindow* LogState::window_for(Segment& segment, uint32_t offset, uint32_t nee
 }
 
 /// Finds a record in memory, or reads it. `none`: damaged (or not there).
-Fetch LogState::locate(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor, Located& out) {
+Fetch LogState::locate(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor,
+                       Located& out) {
   if (const Chunk* chunk = segment.find_chunk(offset)) {
     out.bytes = chunk->data + (offset - chunk->start);
     out.head = load_head(out.bytes);
@@ -63,7 +67,8 @@ Fetch LogState::locate(Segment& segment, uint32_t ordinal, uint32_t offset, bool
   return locate_on_disk(segment, ordinal, offset, at_cursor, out);
 }
 
-Fetch LogState::locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor, Located& out) {
+Fetch LogState::locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor,
+                               Located& out) {
   if (offset < kFileHeaderBytes || offset >= segment.published_offset) return Fetch::none;
   uint32_t needed = kHeadBytes;
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -71,7 +76,8 @@ Fetch LogState::locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offs
       const uint32_t there = window->bytes - (offset - window->start);
       const std::byte* p = window->data.get() + (offset - window->start);
       RecordHead head = load_head(p);
-      bool sensible = head_makes_sense(head) && head.ordinal == ordinal && head.kind != RecordKind::footer &&
+      bool sensible = head_makes_sense(head) && head.ordinal == ordinal &&
+                      head.kind != RecordKind::footer &&
                       head.length <= segment.published_offset - offset;
       if (!sensible) return Fetch::none;
       if (there >= head.length) {
@@ -159,7 +165,8 @@ void LogState::read_done(ReadRequest& request) {
   if (waker) waker();
 }
 
-Fetch LogState::find_record(Segment& segment, const Position& position, uint32_t& offset, Located& at) {
+Fetch LogState::find_record(Segment& segment, const Position& position, uint32_t& offset,
+                            Located& at) {
   offset = position.offset;
   const Fetch result = offset == 0 ? resolve(segment, position.ordinal, offset) : Fetch::ok;
   return result == Fetch::ok ? locate(segment, position.ordinal, offset, false, at) : result;
@@ -167,12 +174,14 @@ Fetch LogState::find_record(Segment& segment, const Position& position, uint32_t
 
 /// What was read of the segment is no longer to be relied on.
 void LogState::forget_windows(Segment& segment) {
-  if (window_.data && window_.segment == segment.number) lent_.push_back(std::exchange(window_, {}));
+  if (window_.data && window_.segment == segment.number)
+    lent_.push_back(std::exchange(window_, {}));
   for (ReadWindow& window : windows_) {
     if (window.segment == segment.number) lent_.push_back(std::move(window));
   }
   std::erase_if(windows_, [](const ReadWindow& window) { return !window.data; });
-  for (auto& request : reading_) request->outdated |= request->segment == segment.number && !request->resyncs;
+  for (auto& request : reading_)
+    request->outdated |= request->segment == segment.number && !request->resyncs;
   segment.looked_up_ordinal = segment.looked_up_offset = 0;
   shard_.list_sweep(*this);
 }
@@ -180,11 +189,13 @@ void LogState::forget_windows(Segment& segment) {
 /// A record is given up only after a second look that goes to the disk: giving up loses a message.
 Fetch LogState::read(const Position& position, Fetched& out) {
   Segment* segment = find(position.segment);
-  if (!segment || position.ordinal >= segment->count || segment->is_gone(position.ordinal)) return Fetch::none;
+  if (!segment || position.ordinal >= segment->count || segment->is_gone(position.ordinal))
+    return Fetch::none;
   uint32_t offset = 0;
   Located at;
   Fetch result = find_record(*segment, position, offset, at);
-  if (result == Fetch::none && segment->compaction && segment->compaction->running) return Fetch::pending;
+  if (result == Fetch::none && segment->compaction && segment->compaction->running)
+    return Fetch::pending;
   const auto doubt = std::find(doubted_.begin(), doubted_.end(), position);
   if (result == Fetch::none && doubt == doubted_.end()) {
     doubted_.push_back(position);
@@ -203,8 +214,8 @@ Fetch LogState::read(const Position& position, Fetched& out) {
 
 void LogState::report_damage(const Segment& segment, uint32_t offset, uint32_t records) {
   damaged += records;
-  log_for("storage")->error("{}: segment {:08x} of {} is damaged at byte {}: {} messages skipped", options.label,
-                            segment.number, options.directory, offset, records);
+  log_for("storage")->error("{}: segment {:08x} of {} is damaged at byte {}: {} messages skipped",
+                            options.label, segment.number, options.directory, offset, records);
 }
 
 void ReadRequest::resync() {
@@ -232,7 +243,8 @@ void ReadRequest::resync() {
   }
 }
 
-/// The record at the cursor is damaged: goes to the next whole one, which the store's thread looks for.
+/// The record at the cursor is damaged: goes to the next whole one, which the store's thread looks
+/// for.
 Fetch LogState::skip_damage() {
   Segment& segment = *cursor_.segment;
   if (cursor_.offset >= segment.published_offset) {
@@ -240,7 +252,8 @@ Fetch LogState::skip_damage() {
     return Fetch::ok;
   }
   for (auto& request : reading_) {
-    if (request->resyncs && request->segment == segment.number && request->ordinal == cursor_.ordinal) {
+    if (request->resyncs && request->segment == segment.number &&
+        request->ordinal == cursor_.ordinal) {
       return Fetch::pending;
     }
   }
@@ -265,15 +278,16 @@ Fetch LogState::skip_damage() {
 }
 
 void LogState::skipped_damage(ReadRequest& request) {
-  const std::shared_ptr<ReadRequest> keep = *std::find_if(reading_.begin(), reading_.end(),
-                                                          [&](const auto& r) { return r.get() == &request; });
+  const std::shared_ptr<ReadRequest> keep = *std::find_if(
+      reading_.begin(), reading_.end(), [&](const auto& r) { return r.get() == &request; });
   std::erase(reading_, keep);
   // A purge may have taken the cursor elsewhere.
   const bool there = cursor_.segment && cursor_.segment->number == request.segment &&
                      cursor_.ordinal == request.ordinal && cursor_.offset == request.start;
   const bool found = request.next < request.count;
   // What was written meanwhile has not been looked at: the next peek asks again.
-  const bool grown = there && !found && cursor_.segment->published_offset > request.start + request.bytes;
+  const bool grown =
+      there && !found && cursor_.segment->published_offset > request.start + request.bytes;
   if (there && !grown) {
     pass_over_damage(*cursor_.segment, found ? request.next : cursor_.segment->count,
                      found ? request.next_offset : cursor_.segment->end);

@@ -9,7 +9,9 @@
 namespace tarry {
 
 LogRecovery::LogRecovery(LogState& log, ShardStore& shard)
-    : log_(log), shard_(shard), files_(shard.impl().files),
+    : log_(log),
+      shard_(shard),
+      files_(shard.impl().files),
       inventory_(shard.impl().inventory.of(log.options.directory)) {}
 
 FileError LogState::recover() { return LogRecovery(*this, shard_).run(); }
@@ -21,7 +23,9 @@ FileError LogRecovery::run() {
     std::sort(files.record_parts.begin(), files.record_parts.end());
     std::sort(files.ack_parts.begin(), files.ack_parts.end());
     if (files.retired || files.record_parts.empty()) {
-      if (FileError error = files.retired ? finish_removal(number, files) : put_aside_acks(number, files)) return error;
+      if (FileError error =
+              files.retired ? finish_removal(number, files) : put_aside_acks(number, files))
+        return error;
       continue;
     }
     if (FileError error = recover_segment(number, files)) return error;
@@ -30,7 +34,8 @@ FileError LogRecovery::run() {
   return {};
 }
 
-/// All bytes of a stream at their offsets, each from the part that rules there; zeros where there are none.
+/// All bytes of a stream at their offsets, each from the part that rules there; zeros where there
+/// are none.
 std::vector<std::byte> LogRecovery::read_all(Stream& stream) {
   uint64_t size = stream.size;
   if (stream.parts.size() > 1) size = std::max(size, stream.parts.back().start);
@@ -48,8 +53,8 @@ std::vector<std::byte> LogRecovery::read_all(Stream& stream) {
 FileError LogRecovery::recover_segment(uint32_t number, const Found& found) {
   Opening opening;
   opening.number = number;
-  if (FileError error = open_stream(number, false, found.record_parts, incarnation_of_acks(number, found),
-                                    opening.records)) {
+  if (FileError error = open_stream(number, false, found.record_parts,
+                                    incarnation_of_acks(number, found), opening.records)) {
     return error;
   }
   if (opening.records.parts.empty()) return quarantine(number, found);
@@ -78,7 +83,8 @@ bool LogRecovery::read_trailer(Opening& opening) {
   read_with_holes(*stream.files.back(), bytes, stream.size - kTrailerBytes);
   auto summary = decode_trailer(bytes, opening.segment->files->seed());
   if (!summary) return false;
-  uint64_t end = uint64_t{summary->footer_offset} + kHeadBytes + summary->index_bytes + kTrailerBytes;
+  uint64_t end =
+      uint64_t{summary->footer_offset} + kHeadBytes + summary->index_bytes + kTrailerBytes;
   if (end != stream.size || summary->footer_offset < stream.parts.back().start) return false;
   opening.summary = *summary;
   opening.sealed = true;
@@ -94,7 +100,8 @@ void LogRecovery::scan(Opening& opening) {
   for (;;) {
     uint32_t expected = index.summary().count;
     auto head = check_record(rest(at), seed);
-    if (head && head->kind == RecordKind::footer && head->ordinal == expected) break;  // written again below
+    if (head && head->kind == RecordKind::footer && head->ordinal == expected)
+      break;  // written again below
     if (head && head->ordinal == expected && head->kind == RecordKind::record) {
       index.add(*head);
       at += head->length;
@@ -110,7 +117,8 @@ void LogRecovery::scan(Opening& opening) {
     size_t next = at + 1;
     for (; next + kHeadBytes <= bytes.size(); ++next) {
       RecordHead candidate = load_head(bytes.data() + next);
-      if (candidate.ordinal <= expected || candidate.ordinal - expected > bytes.size() / kHeadBytes) continue;
+      if (candidate.ordinal <= expected || candidate.ordinal - expected > bytes.size() / kHeadBytes)
+        continue;
       if (candidate.kind == RecordKind::footer || !head_makes_sense(candidate)) continue;
       if (check_record(rest(next), seed)) break;
     }
@@ -127,18 +135,21 @@ void LogRecovery::scan(Opening& opening) {
 }
 
 void LogRecovery::note_open_end(const Opening& opening, size_t from, size_t to) {
-  const std::string path = LogStream::part_name(segment_base_name(log_.options.directory, opening.number), false,
-                                                opening.records.parts.back().index);
+  const std::string path =
+      LogStream::part_name(segment_base_name(log_.options.directory, opening.number), false,
+                           opening.records.parts.back().index);
   if (!size_at_stop(path)) {
     open_ends_.push_back(path);
   } else if (from < to) {
-    report_file(path, "is damaged from byte " + std::to_string(from) + " to its end, which is cut off");
+    report_file(path,
+                "is damaged from byte " + std::to_string(from) + " to its end, which is cut off");
   }
 }
 
 void LogRecovery::report_open_ends() {
   for (const std::string& path : open_ends_) {
-    report_file(path, "has lost its end, for later segments are complete; what is whole of it is kept");
+    report_file(path,
+                "has lost its end, for later segments are complete; what is whole of it is kept");
   }
   open_ends_.clear();
 }
@@ -157,8 +168,8 @@ void LogRecovery::seal(Opening& opening, SegmentIndex& index, uint32_t end) {
   if (!error) error = file.pwritev({&piece, 1}, end);
   if (!error) error = file.sync_data();
   if (error) {
-    log_for("storage")->warn("could not seal a segment in {}: {}; the next start does it", log_.options.directory,
-                             error.message());
+    log_for("storage")->warn("could not seal a segment in {}: {}; the next start does it",
+                             log_.options.directory, error.message());
   }
 }
 
@@ -171,15 +182,16 @@ void LogRecovery::load_index(Opening& opening) {
     opening.index_known = true;
     return;
   }
-  log_for("storage")->error("{}: the index of segment {:08x} of {} is damaged; made anew", log_.options.label,
-                            opening.number, log_.options.directory);
+  log_for("storage")->error("{}: the index of segment {:08x} of {} is damaged; made anew",
+                            log_.options.label, opening.number, log_.options.directory);
   ++log_.damaged;
   scan(opening);
 }
 
 bool LogRecovery::read_at(Opening& opening, uint32_t offset, std::span<std::byte> out) {
   constexpr uint32_t kWindowBytes = 256u << 10;
-  if (window_.empty() || offset < window_start_ || offset + out.size() > window_start_ + window_.size()) {
+  if (window_.empty() || offset < window_start_ ||
+      offset + out.size() > window_start_ + window_.size()) {
     auto& parts = opening.records.parts;
     size_t i = parts.size() - 1;
     while (i > 0 && parts[i].start > offset) --i;

@@ -11,8 +11,9 @@
 
 namespace tarry {
 
-/// Opens what a former run left in a log's directory (design-notes 2 and 3). Blocks; costs segments and ack logs, but
-/// for unsealed tails, which are read through, cut behind their last whole record and sealed for good.
+/// Opens what a former run left in a log's directory (design-notes 2 and 3). Blocks; costs segments
+/// and ack logs, but for unsealed tails, which are read through, cut behind their last whole record
+/// and sealed for good.
 class LogRecovery {
  public:
   LogRecovery(LogState& log, ShardStore& shard);
@@ -56,8 +57,9 @@ class LogRecovery {
   void report_vanished(const std::vector<DirectoryEntry>& entries);
   [[nodiscard]] FileError finish_removal(uint32_t number, const Found& found);
   [[nodiscard]] FileError put_aside_acks(uint32_t number, const Found& found);
-  [[nodiscard]] FileError open_stream(uint32_t number, bool ack_log, const std::vector<uint32_t>& parts,
-                                      uint64_t incarnation, Stream& out);
+  [[nodiscard]] FileError open_stream(uint32_t number, bool ack_log,
+                                      const std::vector<uint32_t>& parts, uint64_t incarnation,
+                                      Stream& out);
   enum class Fit : uint8_t { good, made_new, no };
   Fit judge_header(PartFile& part, const FileHeader& expected, HeaderCheck check);
   bool rebuild_header(PartFile& part, const FileHeader& expected);
@@ -72,8 +74,8 @@ class LogRecovery {
   [[nodiscard]] FileError recover_segment(uint32_t number, const Found& found);
   bool read_trailer(Opening& opening);
   void scan(Opening& opening);
-  /// The segment ends in something that is no whole record: a torn tail, unless it was stopped cleanly, or a later
-  /// segment was sealed.
+  /// The segment ends in something that is no whole record: a torn tail, unless it was stopped
+  /// cleanly, or a later segment was sealed.
   void note_open_end(const Opening& opening, size_t from, size_t to);
   void report_open_ends();
   void seal(Opening& opening, SegmentIndex& index, uint32_t end);
@@ -92,7 +94,7 @@ class LogRecovery {
   FileSystem& files_;
   const Inventory::Sizes* const inventory_;  // of this log at the last clean stop; null: unknown
   std::vector<std::string> open_ends_;       // what to report if a later segment was sealed
-  std::vector<std::byte> window_;  // of the segment being opened, for heads of records
+  std::vector<std::byte> window_;            // of the segment being opened, for heads of records
   uint32_t window_start_ = 0;
 };
 

@@ -15,7 +15,8 @@ FileError LogRecovery::read_acks(Opening& opening, const Found& found) {
   if (stream.parts.empty()) {
     // A torn one may lie there: a part of the next number can't be mixed up with it.
     if (!found.ack_parts.empty()) {
-      segment.files->acks().restore({{found.ack_parts.back(), kFileHeaderBytes}}, kFileHeaderBytes, true);
+      segment.files->acks().restore({{found.ack_parts.back(), kFileHeaderBytes}}, kFileHeaderBytes,
+                                    true);
     }
     return {};
   }
@@ -38,17 +39,20 @@ FileError LogRecovery::read_acks(Opening& opening, const Found& found) {
     }
     if (!last && at < end) report_damaged_acks(opening.number, at, end);
   }
-  const std::string last_path = LogStream::part_name(segment_base_name(log_.options.directory, opening.number), true,
-                                                     stream.parts.back().index);
-  if (at < bytes.size() && size_at_stop(last_path)) report_damaged_acks(opening.number, at, bytes.size());
+  const std::string last_path = LogStream::part_name(
+      segment_base_name(log_.options.directory, opening.number), true, stream.parts.back().index);
+  if (at < bytes.size() && size_at_stop(last_path))
+    report_damaged_acks(opening.number, at, bytes.size());
   if (at < bytes.size()) {
     // So that a later start does not take it for damage. If it fails, that only says too much.
     FileError error = stream.files.back()->truncate(at);
-    if (error) log_for("storage")->warn("could not cut off the end of {}: {}", last_path, error.message());
+    if (error)
+      log_for("storage")->warn("could not cut off the end of {}: {}", last_path, error.message());
   }
   bool cut = at < bytes.size() || stream.parts.back().index != found.ack_parts.back();
   if (stream.parts.back().index != found.ack_parts.back()) {
-    stream.parts.push_back({found.ack_parts.back(), at});  // its header is torn: a number that is taken
+    stream.parts.push_back(
+        {found.ack_parts.back(), at});  // its header is torn: a number that is taken
   }
   segment.files->acks().restore(std::move(stream.parts), at, cut);
   segment.events_offset = static_cast<uint32_t>(at);
@@ -58,13 +62,15 @@ FileError LogRecovery::read_acks(Opening& opening, const Found& found) {
 void LogRecovery::report_damaged_acks(uint32_t segment, size_t from, size_t to) {
   ++log_.damaged;
   log_for("storage")->error(
-      "{}: the ack log of segment {:08x} of {} is damaged at bytes {} to {}: what they settled or delayed may come back",
+      "{}: the ack log of segment {:08x} of {} is damaged at bytes {} to {}: what they settled or "
+      "delayed may come back",
       log_.options.label, segment, log_.options.directory, from, to);
 }
 
 void LogRecovery::mark_gone(Opening& opening, uint32_t first, uint32_t count) {
   Segment& segment = *opening.segment;
-  if (first >= segment.count) return;  // its record was never written; the ordinal is never given again
+  if (first >= segment.count)
+    return;  // its record was never written; the ordinal is never given again
   count = std::min(count, segment.count - first);
   segment.mark_gone({first, count});
   if (!segment.counters.empty()) segment.counters.erase({first, count});
@@ -73,7 +79,8 @@ void LogRecovery::mark_gone(Opening& opening, uint32_t first, uint32_t count) {
     if (count < states.size()) {
       for (uint32_t i = first; i < first + count; ++i) states.erase(i);
     } else {
-      std::erase_if(states, [&](const auto& p) { return p.first >= first && p.first - first < count; });
+      std::erase_if(states,
+                    [&](const auto& p) { return p.first >= first && p.first - first < count; });
     }
   };
   forget(opening.parks);
@@ -85,7 +92,9 @@ void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset
   const bool lives = event.first < segment.count && !segment.is_gone(event.first);
   if (lives && event.error_bytes > 0) segment.errors.set(event.first, offset + event.error_at);
   switch (event.kind) {
-    case AckKind::gone: mark_gone(opening, event.first, event.count); break;
+    case AckKind::gone:
+      mark_gone(opening, event.first, event.count);
+      break;
     case AckKind::park:
       if (!lives) break;
       opening.parks[event.first] = event.park;
@@ -97,7 +106,8 @@ void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset
       opening.dying[event.first] = event.dying;
       opening.parks.erase(event.first);
       break;
-    case AckKind::error: break;
+    case AckKind::error:
+      break;
     case AckKind::raise: {
       if (event.first >= segment.count) break;
       OrdinalRun run{event.first, std::min(event.count, segment.count - event.first)};
@@ -105,7 +115,8 @@ void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset
       break;
     }
     case AckKind::delivered:
-      segment.redelivered_below = segment.marked = std::max(segment.marked, std::min(event.first, segment.count));
+      segment.redelivered_below = segment.marked =
+          std::max(segment.marked, std::min(event.first, segment.count));
       break;
     case AckKind::all_gone: {
       uint32_t at = 0;
@@ -116,16 +127,19 @@ void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset
       if (at < event.first) mark_gone(opening, at, event.first - at);
       break;
     }
-    case AckKind::move_closed: opening.closed_moves.insert(event.first); break;
+    case AckKind::move_closed:
+      opening.closed_moves.insert(event.first);
+      break;
   }
 }
 
-/// Counts what is there, from the summary alone if nothing is out of the ordinary, else by the index.
+/// Counts what is there, from the summary alone if nothing is out of the ordinary, else by the
+/// index.
 void LogRecovery::take_stock(Opening& opening) {
   Segment& segment = *opening.segment;
   const SegmentSummary& summary = opening.summary;
-  bool plain = segment.gone_count == 0 && opening.parks.empty() && opening.dying.empty() && summary.skipped == 0 &&
-               summary.origins == 0 && summary.persistent == summary.count;
+  bool plain = segment.gone_count == 0 && opening.parks.empty() && opening.dying.empty() &&
+               summary.skipped == 0 && summary.origins == 0 && summary.persistent == summary.count;
   if (plain) {
     log_.fresh_count_ += summary.count;
     log_.fresh_bytes_ += summary.body_bytes;
@@ -167,7 +181,8 @@ void LogRecovery::take_stock(Opening& opening) {
   }
 }
 
-void LogRecovery::take_stock_of_run(Opening& opening, const IndexRun& run, uint32_t ordinal, uint32_t offset) {
+void LogRecovery::take_stock_of_run(Opening& opening, const IndexRun& run, uint32_t ordinal,
+                                    uint32_t offset) {
   Segment& segment = *opening.segment;
   for (uint32_t i = ordinal; i < ordinal + run.count; ++i, offset += run.bytes) {
     if (!run.persistent) {
@@ -191,7 +206,8 @@ void LogRecovery::take_stock_of_run(Opening& opening, const IndexRun& run, uint3
     if (segment.is_gone(i)) continue;
     if (auto dying = opening.dying.find(i); dying != opening.dying.end()) {
       const AckDying& d = dying->second;
-      log_.recovered_dying.push_back({{segment.number, i, offset}, d.reason, d.delivery_count, d.died_ms, run.body_bytes});
+      log_.recovered_dying.push_back(
+          {{segment.number, i, offset}, d.reason, d.delivery_count, d.died_ms, run.body_bytes});
       segment.held.set(i);
       continue;
     }
@@ -207,7 +223,8 @@ void LogRecovery::take_stock_of_run(Opening& opening, const IndexRun& run, uint3
   }
 }
 
-void LogRecovery::add_parked(Opening& opening, uint32_t ordinal, uint32_t offset, const AckPark& park) {
+void LogRecovery::add_parked(Opening& opening, uint32_t ordinal, uint32_t offset,
+                             const AckPark& park) {
   Segment& segment = *opening.segment;
   RecoveredPark out{};
   out.position = {segment.number, ordinal, offset};

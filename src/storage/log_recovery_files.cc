@@ -12,15 +12,17 @@
 namespace tarry {
 namespace {
 
-bool not_there(const FileError& error) { return error == boost::system::errc::no_such_file_or_directory; }
+bool not_there(const FileError& error) {
+  return error == boost::system::errc::no_such_file_or_directory;
+}
 
 struct FileName {
   uint32_t number = 0, part = 0;
   bool ack_log = false, retired = false, known = false;
 };
 
-/// NNNNNNNN[.part].seg or .ack, NNNNNNNN.gone; anything else that begins with a number keeps that number from being
-/// used again.
+/// NNNNNNNN[.part].seg or .ack, NNNNNNNN.gone; anything else that begins with a number keeps that
+/// number from being used again.
 std::optional<FileName> parse_name(const std::string& name) {
   FileName out;
   if (name.size() < 8) return {};
@@ -39,8 +41,8 @@ std::optional<FileName> parse_name(const std::string& name) {
   return out;
 }
 
-/// Segment numbers start above the clock, so that a number whose files are long gone, or never were, is not given
-/// again (design-notes 2): half seconds since 2025.
+/// Segment numbers start above the clock, so that a number whose files are long gone, or never
+/// were, is not given again (design-notes 2): half seconds since 2025.
 uint32_t number_from_clock(const Clock& clock) {
   constexpr int64_t k2025 = 1'735'689'600;
   int64_t halves = clock.system_now().ns / 500'000'000 - 2 * k2025;
@@ -55,7 +57,8 @@ bool all_zero(ByteSpan bytes) {
 bool holds_something(ByteSpan bytes, bool ack_log, uint32_t seed) {
   for (size_t at = kFileHeaderBytes; at < bytes.size(); ++at) {
     const ByteSpan rest = bytes.subspan(at);
-    if (ack_log ? decode_event(rest, seed).has_value() : check_record(rest, seed).has_value()) return true;
+    if (ack_log ? decode_event(rest, seed).has_value() : check_record(rest, seed).has_value())
+      return true;
   }
   return false;
 }
@@ -76,7 +79,8 @@ std::optional<uint64_t> LogRecovery::size_at_stop(const std::string& path) const
 void LogRecovery::report_vanished(const std::vector<DirectoryEntry>& entries) {
   if (!inventory_ || !log_.options.durable) return;
   for (const auto& [name, bytes] : *inventory_) {
-    const bool there = std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+    const bool there =
+        std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
     if (there || bytes <= kFileHeaderBytes) continue;
     report_file(log_.options.directory + "/" + name,
                 "was there at the last stop (" + std::to_string(bytes) + " bytes) and is missing");
@@ -105,12 +109,14 @@ FileError LogRecovery::list(std::map<uint32_t, Found>& found) {
     }
     Found& files = found[name->number];
     files.retired |= name->retired;
-    if (!name->retired) (name->ack_log ? files.ack_parts : files.record_parts).push_back(name->part);
+    if (!name->retired)
+      (name->ack_log ? files.ack_parts : files.record_parts).push_back(name->part);
   }
   return {};
 }
 
-/// Its removal was cut short: everything in it was settled. The ack log goes when the records are gone for good.
+/// Its removal was cut short: everything in it was settled. The ack log goes when the records are
+/// gone for good.
 FileError LogRecovery::finish_removal(uint32_t number, const Found& found) {
   const std::string base = segment_base_name(log_.options.directory, number);
   for (bool ack_log : {false, true}) {
@@ -125,7 +131,8 @@ FileError LogRecovery::finish_removal(uint32_t number, const Found& found) {
 /// An ack log alone: its segment vanished.
 FileError LogRecovery::put_aside_acks(uint32_t number, const Found& found) {
   const std::string base = segment_base_name(log_.options.directory, number);
-  bool reported = size_at_stop(LogStream::part_name(base, false, 0)).has_value();  // by report_vanished()
+  bool reported =
+      size_at_stop(LogStream::part_name(base, false, 0)).has_value();  // by report_vanished()
   for (uint32_t part : found.ack_parts) {
     const std::string path = LogStream::part_name(base, true, part);
     auto file = files_.open(path, FileSystem::Open::read);
@@ -134,7 +141,8 @@ FileError LogRecovery::put_aside_acks(uint32_t number, const Found& found) {
       if (FileError error = files_.unlink(path)) return error;
       continue;
     }
-    if (!reported) report_file(LogStream::part_name(base, false, 0), "is missing, though its ack log is there");
+    if (!reported)
+      report_file(LogStream::part_name(base, false, 0), "is missing, though its ack log is there");
     reported = true;
     if (FileError error = put_aside(path)) return error;
   }
@@ -148,7 +156,8 @@ FileError LogRecovery::put_aside(const std::string& path) {
   return error;
 }
 
-/// What the header of a segment's ack log says, in case that the segment's own cannot be read. 0: nothing.
+/// What the header of a segment's ack log says, in case that the segment's own cannot be read. 0:
+/// nothing.
 uint64_t LogRecovery::incarnation_of_acks(uint32_t number, const Found& found) {
   const std::string base = segment_base_name(log_.options.directory, number);
   for (uint32_t part : found.ack_parts) {
@@ -157,7 +166,8 @@ uint64_t LogRecovery::incarnation_of_acks(uint32_t number, const Found& found) {
     std::byte bytes[kFileHeaderBytes] = {};
     read_with_holes(**file, bytes, 0);
     FileHeader header;
-    if (decode_file_header(bytes, header) == HeaderCheck::good && header.ack_log && header.number == number) {
+    if (decode_file_header(bytes, header) == HeaderCheck::good && header.ack_log &&
+        header.number == number) {
       return header.incarnation;
     }
   }
@@ -172,7 +182,8 @@ bool LogRecovery::rebuild_header(PartFile& part, const FileHeader& expected) {
   std::vector<uint64_t> candidates;
   if (expected.incarnation) candidates.push_back(expected.incarnation);
   if (!expected.ack_log && bytes.size() > kTrailerBytes) {
-    if (auto named = trailer_incarnation(ByteSpan(bytes).last(kTrailerBytes))) candidates.push_back(*named);
+    if (auto named = trailer_incarnation(ByteSpan(bytes).last(kTrailerBytes)))
+      candidates.push_back(*named);
   }
   for (uint64_t incarnation : candidates) {
     if (!holds_something(bytes, expected.ack_log, checksum_seed(incarnation))) continue;
@@ -183,29 +194,34 @@ bool LogRecovery::rebuild_header(PartFile& part, const FileHeader& expected) {
   return false;
 }
 
-LogRecovery::Fit LogRecovery::judge_header(PartFile& part, const FileHeader& expected, HeaderCheck check) {
+LogRecovery::Fit LogRecovery::judge_header(PartFile& part, const FileHeader& expected,
+                                           HeaderCheck check) {
   const auto fits = [&](const FileHeader& h) {
-    return h.ack_log == expected.ack_log && h.number == expected.number && h.part == expected.part &&
-           h.queue_id == expected.queue_id && h.lane == expected.lane &&
+    return h.ack_log == expected.ack_log && h.number == expected.number &&
+           h.part == expected.part && h.queue_id == expected.queue_id && h.lane == expected.lane &&
            (expected.incarnation == 0 || h.incarnation == expected.incarnation);
   };
   if (check == HeaderCheck::good) return fits(part.header) ? Fit::good : Fit::no;
   if (part.size <= kFileHeaderBytes) return Fit::no;
   std::byte bytes[kFileHeaderBytes] = {};
   read_with_holes(*part.file, bytes, 0);
-  const bool one_byte = repair_file_header(bytes) && decode_file_header(bytes, part.header) == HeaderCheck::good &&
+  const bool one_byte = repair_file_header(bytes) &&
+                        decode_file_header(bytes, part.header) == HeaderCheck::good &&
                         fits(part.header);
   if (!one_byte && !rebuild_header(part, expected)) return Fit::no;
   encode_file_header(bytes, part.header);
   const ByteSpan piece(bytes);
   FileError error = part.file->pwritev({&piece, 1}, 0);
   if (!error) error = part.file->sync_data();
-  if (error) log_for("storage")->warn("could not write the header of {} anew: {}", part.path, error.message());
+  if (error)
+    log_for("storage")->warn("could not write the header of {} anew: {}", part.path,
+                             error.message());
   return Fit::made_new;
 }
 
-FileError LogRecovery::open_stream(uint32_t number, bool ack_log, const std::vector<uint32_t>& parts,
-                                   uint64_t incarnation, Stream& out) {
+FileError LogRecovery::open_stream(uint32_t number, bool ack_log,
+                                   const std::vector<uint32_t>& parts, uint64_t incarnation,
+                                   Stream& out) {
   std::string base = segment_base_name(log_.options.directory, number);
   for (uint32_t index : parts) {
     PartFile part;
@@ -220,13 +236,13 @@ FileError LogRecovery::open_stream(uint32_t number, bool ack_log, const std::vec
     read_with_holes(*part.file, bytes, 0);
     HeaderCheck check = decode_file_header(bytes, part.header);
     if (check == HeaderCheck::other_version) {
-      log_for("storage")->error("{} is of format version {}; this program reads version {}", part.path,
-                                load_le<uint32_t>(bytes + 8), kFormatVersion);
+      log_for("storage")->error("{} is of format version {}; this program reads version {}",
+                                part.path, load_le<uint32_t>(bytes + 8), kFormatVersion);
       return make_error_code(StoreError::wrong_format);
     }
     if (auto before = size_at_stop(part.path); before && *before != part.size) {
-      report_file(part.path, "has " + std::to_string(part.size) + " bytes, at the last stop it had " +
-                                 std::to_string(*before));
+      report_file(part.path, "has " + std::to_string(part.size) +
+                                 " bytes, at the last stop it had " + std::to_string(*before));
     }
     FileHeader expected;
     expected.ack_log = ack_log;
@@ -240,11 +256,13 @@ FileError LogRecovery::open_stream(uint32_t number, bool ack_log, const std::vec
     const Fit fit = judge_header(part, expected, check);
     if (fit == Fit::no) {
       // Made, but its first sync never returned: nothing in it was confirmed. Else damage.
-      const bool empty = part.size <= kFileHeaderBytes || (check == HeaderCheck::bad && all_zero(bytes));
+      const bool empty =
+          part.size <= kFileHeaderBytes || (check == HeaderCheck::bad && all_zero(bytes));
       if (index == 0 && (!ack_log || empty)) continue;  // a segment: quarantine()
       part.file.reset();
-      if (!empty) report_file(part.path, "has a header that is damaged or another file's; kept as " + part.path +
-                                             ".damaged");
+      if (!empty)
+        report_file(part.path, "has a header that is damaged or another file's; kept as " +
+                                   part.path + ".damaged");
       if (FileError error = empty ? files_.unlink(part.path) : put_aside(part.path)) return error;
       continue;
     }

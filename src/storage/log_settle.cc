@@ -43,7 +43,8 @@ void LogState::settle(const Run& run) {
       touch(*segment, true);
     }
   }
-  bool chunk_done = !segment->chunks.empty() && segment->gone_prefix >= segment->chunks.front()->end_ordinal;
+  bool chunk_done =
+      !segment->chunks.empty() && segment->gone_prefix >= segment->chunks.front()->end_ordinal;
   if ((segment->sealed && segment->all_gone()) || (chunk_done && segment->chunks.size() > 1)) {
     shard_.list_sweep(*this);
   } else if (!listed_lazy) {
@@ -73,7 +74,8 @@ void LogState::park(const Position& position, const ParkEvent& event) {
   Segment* segment = find(position.segment);
   if (!segment || segment->is_gone(position.ordinal)) return;
   segment->held.set(position.ordinal);
-  // From now on the companion's entry carries the counter, or a million parked records would cost memory here.
+  // From now on the companion's entry carries the counter, or a million parked records would cost
+  // memory here.
   if (!segment->counters.empty()) segment->counters.erase({position.ordinal, 1});
   std::string_view error = event.error.substr(0, kErrorTextBytesMax);
   if (!writes_events()) return keep_error(*segment, position.ordinal, error);
@@ -103,7 +105,8 @@ void LogState::park(const Position& position, const ParkEvent& event) {
 void LogState::keep_error(Segment& segment, uint32_t ordinal, std::string_view error) {
   if (error.empty()) return;
   if (!writes_events()) return segment.errors.keep(ordinal, std::string(error));
-  segment.errors.set(ordinal, static_cast<uint32_t>(segment.events_offset + segment.events.size() - error.size()));
+  segment.errors.set(
+      ordinal, static_cast<uint32_t>(segment.events_offset + segment.events.size() - error.size()));
 }
 
 void LogState::note_error(const Position& position, std::string_view error) {
@@ -124,7 +127,8 @@ void LogState::mark_dying(const Position& position, const DyingEvent& event) {
   std::string_view error = event.error.substr(0, kErrorTextBytesMax);
   if (writes_events()) {
     segment->last_gone = SIZE_MAX;
-    put_dying(segment->events, position.ordinal, {event.reason, event.delivery_count, event.died_ms}, error);
+    put_dying(segment->events, position.ordinal,
+              {event.reason, event.delivery_count, event.died_ms}, error);
     touch(*segment, true);
   }
   keep_error(*segment, position.ordinal, error);
@@ -135,12 +139,14 @@ bool LogState::live(const Position& position) const {
   return segment && position.ordinal < segment->count && !segment->is_gone(position.ordinal);
 }
 
-/// What is out with consumers or in moves: delivered (or passed over at recovery), neither gone nor held.
+/// What is out with consumers or in moves: delivered (or passed over at recovery), neither gone nor
+/// held.
 std::vector<OrdinalRun> LogState::out_runs(const Segment& segment) const {
   std::vector<OrdinalRun> runs;
   uint32_t delivered = delivered_in(segment);
   auto is_out = [&](uint32_t i) {
-    return !segment.is_gone(i) && !segment.held.test(i) && (i < delivered || segment.not_fresh.test(i));
+    return !segment.is_gone(i) && !segment.held.test(i) &&
+           (i < delivered || segment.not_fresh.test(i));
   };
   uint32_t end = segment.not_fresh.empty() ? delivered : segment.count;
   for (uint32_t i = segment.gone_prefix; i < end; ++i) {

@@ -25,11 +25,13 @@ struct ReadWindow {
   }
 };
 
-/// The inside of a MessageLog. Files: log_append.cc (append, cursor), log_settle.cc (state changes), log_read.cc
-/// (windows, damage), log_hand_over.cc (what goes to the barrier, memory), log_recovery.cc (open).
+/// The inside of a MessageLog. Files: log_append.cc (append, cursor), log_settle.cc (state
+/// changes), log_read.cc (windows, damage), log_hand_over.cc (what goes to the barrier, memory),
+/// log_recovery.cc (open).
 class LogState {
  public:
-  LogState(ShardStore& shard, MessageLog::Options options, uint64_t& fresh_count, uint64_t& fresh_bytes);
+  LogState(ShardStore& shard, MessageLog::Options options, uint64_t& fresh_count,
+           uint64_t& fresh_bytes);
   ~LogState();
 
   // -- log_append.cc
@@ -110,7 +112,8 @@ class LogState {
   Fetch peek_slow(Fetched& out);
   void pass_over_skip(Segment& segment, OrdinalRun run);
   Fetch lost_count();
-  void fill(const Segment& segment, uint32_t ordinal, uint32_t offset, const Located& at, Fetched& out) const;
+  void fill(const Segment& segment, uint32_t ordinal, uint32_t offset, const Located& at,
+            Fetched& out) const;
   Segment* find(uint32_t number) const;
   uint32_t delivered_in(const Segment& segment) const;  // ordinals the cursor has passed
 
@@ -119,7 +122,8 @@ class LogState {
 
   // log_read.cc
   Fetch locate(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor, Located& out);
-  Fetch locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor, Located& out);
+  Fetch locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor,
+                       Located& out);
   Fetch load(Segment& segment, uint32_t offset, uint32_t bytes, ReadWindow& into);
   ReadWindow* window_for(Segment& segment, uint32_t offset, uint32_t needed, bool at_cursor);
   Fetch find_record(Segment& segment, const Position& position, uint32_t& offset, Located& at);

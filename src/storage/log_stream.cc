@@ -64,7 +64,8 @@ void LogStream::add(uint64_t offset, ByteSpan bytes) {
   end_ = offset + bytes.size();
   if (unwritten()) {
     Piece& last = pieces_.back();
-    if (last.owned.empty() && last.data + last.bytes == bytes.data() && last.offset + last.bytes == offset) {
+    if (last.owned.empty() && last.data + last.bytes == bytes.data() &&
+        last.offset + last.bytes == offset) {
       last.bytes += bytes.size();
       return;
     }
@@ -148,7 +149,8 @@ FileError LogStream::sync_file_system() {
 }
 
 void LogStream::clear_durable() {
-  if (unwritten_from_) durable_end_ = pieces_[unwritten_from_ - 1].offset + pieces_[unwritten_from_ - 1].bytes;
+  if (unwritten_from_)
+    durable_end_ = pieces_[unwritten_from_ - 1].offset + pieces_[unwritten_from_ - 1].bytes;
   pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<ptrdiff_t>(unwritten_from_));
   unwritten_from_ = 0;
   written_since_sync_ = false;
@@ -196,9 +198,11 @@ FileError LogStream::unlink_all() {
   // All numbers up to the last: a part that failed or was superseded may lie there too.
   const auto unlink = [&](const std::string& path) {
     FileError error = files_.unlink(path);
-    if (error && error != boost::system::errc::no_such_file_or_directory && !first_error) first_error = error;
+    if (error && error != boost::system::errc::no_such_file_or_directory && !first_error)
+      first_error = error;
   };
-  for (uint32_t part = 0; part <= parts.back().index; ++part) unlink(part_name(base_, header_.ack_log, part));
+  for (uint32_t part = 0; part <= parts.back().index; ++part)
+    unlink(part_name(base_, header_.ack_log, part));
   if (header_.ack_log && !first_error) unlink(retired_name(base_));
   return first_error;
 }

@@ -16,7 +16,8 @@ namespace tarry {
 class OpenFiles {
  public:
   explicit OpenFiles(size_t limit) : limit_(limit) {}
-  /// Closes what was idle since the last but one sweep, and the least used above the limit. Barrier's thread.
+  /// Closes what was idle since the last but one sweep, and the least used above the limit.
+  /// Barrier's thread.
   void sweep();
   size_t count();
   bool over_limit() { return count() > limit_; }
@@ -29,22 +30,24 @@ class OpenFiles {
   std::atomic<uint64_t> sweeps_{0};
 };
 
-/// One append-only byte stream of a segment (its records, or its ack events) in one file or, after failed writes or
-/// syncs, in several: a *part* holds the bytes from its start offset on, at the same offsets, and what an earlier
-/// part holds from there on is void. So a position stays what it is when its bytes move.
-/// Barrier's thread, but for reading (reader()), which any thread may do.
+/// One append-only byte stream of a segment (its records, or its ack events) in one file or, after
+/// failed writes or syncs, in several: a *part* holds the bytes from its start offset on, at the
+/// same offsets, and what an earlier part holds from there on is void. So a position stays what it
+/// is when its bytes move. Barrier's thread, but for reading (reader()), which any thread may do.
 class LogStream {
  public:
   struct Part {
     uint32_t index = 0;
     uint64_t start = kFileHeaderBytes;
   };
-  LogStream(FileSystem& files, std::shared_ptr<OpenFiles> open_files, std::string base, FileHeader header);
+  LogStream(FileSystem& files, std::shared_ptr<OpenFiles> open_files, std::string base,
+            FileHeader header);
   ~LogStream();
   LogStream(const LogStream&) = delete;
   LogStream& operator=(const LogStream&) = delete;
 
-  // -- Before use: a stream that is on disk already. `parts` are those that rule, `clean_end` where it goes on;
+  // -- Before use: a stream that is on disk already. `parts` are those that rule, `clean_end` where
+  // it goes on;
   //    with `cut`, something else follows there and the stream goes on in a new part.
   void restore(std::vector<Part> parts, uint64_t clean_end, bool cut);
 
@@ -64,7 +67,8 @@ class LogStream {
   /// After a failed write or sync: what is not durable goes to a new part.
   void start_new_part();
   void drop_pieces();
-  /// Of an ack log: renames one of its parts to `.gone`, which says that the segment is being removed.
+  /// Of an ack log: renames one of its parts to `.gone`, which says that the segment is being
+  /// removed.
   [[nodiscard]] FileError retire();
   /// Unlinks all parts, last what retire() renamed. Missing ones are fine.
   [[nodiscard]] FileError unlink_all();

@@ -41,12 +41,14 @@ MessageLog::~MessageLog() = default;
 
 Result<std::unique_ptr<MessageLog>> MessageLog::open(StoreShard& shard, Options options) {
   std::unique_ptr<MessageLog> log(new MessageLog);
-  log->state_ = std::make_unique<State>(*shard.state_, std::move(options), log->fresh_count_, log->fresh_bytes_);
+  log->state_ = std::make_unique<State>(*shard.state_, std::move(options), log->fresh_count_,
+                                        log->fresh_bytes_);
   if (FileError error = log->state_->recover()) {
     if (log->state_->options.durable) {
       Store::Impl& impl = shard.store().impl();
       std::lock_guard lock(impl.unopened_mutex);
-      impl.unopened.push_back(log->state_->options.label + ": " + log->state_->failed_path + ": " + error.message());
+      impl.unopened.push_back(log->state_->options.label + ": " + log->state_->failed_path + ": " +
+                              error.message());
     }
     return error;
   }
@@ -56,25 +58,39 @@ Result<std::unique_ptr<MessageLog>> MessageLog::open(StoreShard& shard, Options 
 Result<Position> MessageLog::append(const RecordParts& parts) { return state_->append(parts); }
 Fetch MessageLog::peek(Fetched& out) { return state_->peek(out); }
 void MessageLog::take() { state_->take(); }
-Fetch MessageLog::read(const Position& position, Fetched& out) { return state_->read(position, out); }
+Fetch MessageLog::read(const Position& position, Fetched& out) {
+  return state_->read(position, out);
+}
 void MessageLog::set_waker(std::function<void()> waker) { state_->waker = std::move(waker); }
 void MessageLog::take_back(const Position& position) { state_->take_back(position); }
 void MessageLog::settle(const Run& run) { state_->settle(run); }
 void MessageLog::requeue(const Run& run, uint32_t counter, bool counter_raised) {
   state_->requeue(run, counter, counter_raised);
 }
-void MessageLog::park(const Position& position, const ParkEvent& event) { state_->park(position, event); }
-void MessageLog::mark_dying(const Position& position, const DyingEvent& event) { state_->mark_dying(position, event); }
-void MessageLog::note_error(const Position& position, std::string_view error) { state_->note_error(position, error); }
-std::string MessageLog::park_error(const Position& position) { return state_->park_error(position); }
+void MessageLog::park(const Position& position, const ParkEvent& event) {
+  state_->park(position, event);
+}
+void MessageLog::mark_dying(const Position& position, const DyingEvent& event) {
+  state_->mark_dying(position, event);
+}
+void MessageLog::note_error(const Position& position, std::string_view error) {
+  state_->note_error(position, error);
+}
+std::string MessageLog::park_error(const Position& position) {
+  return state_->park_error(position);
+}
 bool MessageLog::live(const Position& position) const { return state_->live(position); }
 void MessageLog::purge() { state_->purge(); }
 void MessageLog::close_move(const Origin& origin) { state_->close_move(origin); }
-const std::vector<RecoveredPark>& MessageLog::recovered_parked() const { return state_->recovered_parked; }
+const std::vector<RecoveredPark>& MessageLog::recovered_parked() const {
+  return state_->recovered_parked;
+}
 const std::vector<RecoveredOrigin>& MessageLog::recovered_origins() const {
   return state_->recovered_origins;
 }
-const std::vector<RecoveredDying>& MessageLog::recovered_dying() const { return state_->recovered_dying; }
+const std::vector<RecoveredDying>& MessageLog::recovered_dying() const {
+  return state_->recovered_dying;
+}
 void MessageLog::forget_recovered() {
   std::vector<RecoveredDying>().swap(state_->recovered_dying);
   std::vector<RecoveredPark>().swap(state_->recovered_parked);

@@ -27,7 +27,8 @@ class PosixFile final : public File {
   Result<size_t> pread(std::span<std::byte> out, uint64_t offset) override {
     size_t done = 0;
     while (done < out.size()) {
-      ssize_t n = ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+      ssize_t n =
+          ::pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
       if (n < 0) {
         if (errno == EINTR) continue;
         return last_error();
@@ -82,8 +83,8 @@ class PosixFile final : public File {
     return result_of(::ftruncate(fd_, static_cast<off_t>(size_bytes)));
   }
   FileError punch(uint64_t offset, uint64_t bytes) override {
-    return result_of(::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-                                 static_cast<off_t>(bytes)));
+    return result_of(::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                 static_cast<off_t>(offset), static_cast<off_t>(bytes)));
   }
   Result<uint64_t> size() override {
     struct stat st;

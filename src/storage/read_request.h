@@ -9,8 +9,8 @@ namespace tarry {
 
 class LogState;
 
-/// A read that the store's thread does for a log. `log` belongs to the shard (null: the log is gone); the rest is
-/// the store thread's until it is back.
+/// A read that the store's thread does for a log. `log` belongs to the shard (null: the log is
+/// gone); the rest is the store thread's until it is back.
 class ReadRequest {
  public:
   explicit ReadRequest(FileSystem& files_of_store) : store_files(files_of_store) {}
@@ -24,7 +24,8 @@ class ReadRequest {
   uint32_t segment = 0, start = 0, bytes = 0;
   std::unique_ptr<std::byte[]> data;
   bool outdated = false;  // begun before what is there was changed
-  // resync(): where the damage is, how many ordinals there are, and what was found (count: nothing).
+  // resync(): where the damage is, how many ordinals there are, and what was found (count:
+  // nothing).
   bool resyncs = false;
   uint32_t ordinal = 0, count = 0, next = 0, next_offset = 0;
 };

@@ -16,14 +16,15 @@ constexpr uint64_t kRecordBytesMax = 1u << 31;
 }  // namespace
 
 uint32_t record_bytes(const RecordParts& parts) {
-  uint64_t bytes = kHeadBytes + (parts.origin ? kOriginBytes : 0) + (parts.counter ? kCounterBytes : 0);
+  uint64_t bytes =
+      kHeadBytes + (parts.origin ? kOriginBytes : 0) + (parts.counter ? kCounterBytes : 0);
   bytes += parts.route.size() + parts.header.size() + parts.body.size();
   if (bytes > kRecordBytesMax || parts.route.size() > UINT16_MAX) return 0;
   return static_cast<uint32_t>(bytes);
 }
 
-void encode_record(std::byte* out, const RecordParts& parts, uint32_t ordinal, uint64_t published_ms,
-                   uint32_t length) {
+void encode_record(std::byte* out, const RecordParts& parts, uint32_t ordinal,
+                   uint64_t published_ms, uint32_t length) {
   uint8_t flags = parts.persistent ? kFlagPersistent : 0;
   if (parts.origin) flags |= kFlagOrigin;
   if (parts.counter) flags |= kFlagCounter;
@@ -32,7 +33,8 @@ void encode_record(std::byte* out, const RecordParts& parts, uint32_t ordinal, u
   store_le<uint32_t>(out + 8, ordinal);
   store_le<uint32_t>(out + 12, static_cast<uint32_t>(RecordKind::record) | uint32_t{flags} << 8 |
                                    uint32_t{parts.hops} << 16);
-  store_le<uint64_t>(out + 16, (published_ms & 0xffff'ffff'ffffull) | uint64_t{parts.route.size()} << 48);
+  store_le<uint64_t>(out + 16,
+                     (published_ms & 0xffff'ffff'ffffull) | uint64_t{parts.route.size()} << 48);
   store_le<uint32_t>(out + 24, parts.ttl_ms);
   store_le<uint32_t>(out + 28, static_cast<uint32_t>(parts.header.size()));
   out += kHeadBytes;
@@ -113,8 +115,10 @@ bool head_makes_sense(const RecordHead& head) {
     case RecordKind::record:
       return uint64_t{head.fixed_bytes()} + head.route_bytes + head.header_bytes <= head.length &&
              head.length <= kRecordBytesMax;
-    case RecordKind::skip: return head.length == kHeadBytes && head.ttl_ms > 0 && head.header_bytes >= kHeadBytes;
-    case RecordKind::footer: return head.length >= kHeadBytes + kTrailerBytes;
+    case RecordKind::skip:
+      return head.length == kHeadBytes && head.ttl_ms > 0 && head.header_bytes >= kHeadBytes;
+    case RecordKind::footer:
+      return head.length >= kHeadBytes + kTrailerBytes;
   }
   return false;
 }
@@ -123,7 +127,8 @@ std::optional<RecordHead> check_record(ByteSpan bytes, uint32_t seed) {
   if (bytes.size() < kHeadBytes) return {};
   RecordHead head = load_head(bytes.data());
   if (!head_makes_sense(head) || head.length > bytes.size()) return {};
-  if (load_le<uint32_t>(bytes.data()) != checksum(bytes.data() + 4, head.length - 4, seed)) return {};
+  if (load_le<uint32_t>(bytes.data()) != checksum(bytes.data() + 4, head.length - 4, seed))
+    return {};
   return head;
 }
 

@@ -23,14 +23,16 @@ inline constexpr uint8_t kFlagPersistent = 1;
 inline constexpr uint8_t kFlagOrigin = 2;
 inline constexpr uint8_t kFlagCounter = 4;
 
-/// The fixed head, without the checksum (which the barrier's thread may be writing while a shard reads the rest).
+/// The fixed head, without the checksum (which the barrier's thread may be writing while a shard
+/// reads the rest).
 struct RecordHead {
-  uint32_t length;   // of the whole record
+  uint32_t length;  // of the whole record
   uint32_t ordinal;
   RecordKind kind;
   uint8_t flags, hops;
   uint64_t published_ms;
-  uint32_t route_bytes, ttl_ms, header_bytes;  // in a skip record: ttl_ms = ordinals, header_bytes = bytes skipped
+  uint32_t route_bytes, ttl_ms,
+      header_bytes;  // in a skip record: ttl_ms = ordinals, header_bytes = bytes skipped
 
   uint32_t fixed_bytes() const {
     return kHeadBytes + (flags & kFlagOrigin ? kOriginBytes : 0) +
@@ -55,8 +57,8 @@ inline RecordHead load_head(const std::byte* p) {
 /// 0 if the parts are too long for a record.
 uint32_t record_bytes(const RecordParts& parts);
 /// Writes all but the checksum; `out` has record_bytes(parts).
-void encode_record(std::byte* out, const RecordParts& parts, uint32_t ordinal, uint64_t published_ms,
-                   uint32_t length);
+void encode_record(std::byte* out, const RecordParts& parts, uint32_t ordinal,
+                   uint64_t published_ms, uint32_t length);
 /// The view borrows from `p`.
 RecordView decode_record(const std::byte* p, const RecordHead& head);
 Origin decode_origin(const std::byte* p);  // Requires: kFlagOrigin
@@ -66,8 +68,10 @@ uint32_t checksum_seed(uint64_t incarnation);
 uint32_t checksum(const std::byte* p, size_t bytes, uint32_t seed);
 /// Sets the checksum of a whole record of head.length bytes.
 void seal_record(std::byte* p, uint32_t length, uint32_t seed);
-void encode_skip(std::byte* out, uint32_t first_ordinal, uint32_t ordinals, uint32_t bytes, uint32_t seed);
-/// The head of the record at the start of `bytes` if it is whole, makes sense and its checksum is right.
+void encode_skip(std::byte* out, uint32_t first_ordinal, uint32_t ordinals, uint32_t bytes,
+                 uint32_t seed);
+/// The head of the record at the start of `bytes` if it is whole, makes sense and its checksum is
+/// right.
 std::optional<RecordHead> check_record(ByteSpan bytes, uint32_t seed);
 /// True if the lengths in the head agree with each other.
 bool head_makes_sense(const RecordHead& head);
@@ -85,7 +89,8 @@ struct FileHeader {
 void encode_file_header(std::byte* out, const FileHeader& header);
 enum class HeaderCheck : uint8_t { good, bad, other_version };
 HeaderCheck decode_file_header(ByteSpan bytes, FileHeader& out);
-/// Of a header whose checksum is wrong: puts right the one byte whose change would make it right. False: there is none.
+/// Of a header whose checksum is wrong: puts right the one byte whose change would make it right.
+/// False: there is none.
 bool repair_file_header(std::span<std::byte, kFileHeaderBytes> bytes);
 
 }  // namespace tarry

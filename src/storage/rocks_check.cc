@@ -11,8 +11,9 @@
 namespace tarry {
 namespace {
 
-// RocksDB's log format ("Write Ahead Log File Format" of its wiki): blocks, and in them fragments of a masked CRC-32C,
-// a length and a type in front of the bytes; a fragment does not cross a block.
+// RocksDB's log format ("Write Ahead Log File Format" of its wiki): blocks, and in them fragments
+// of a masked CRC-32C, a length and a type in front of the bytes; a fragment does not cross a
+// block.
 constexpr size_t kBlockBytes = 32768, kFragmentHeadBytes = 7, kRecyclableHeadBytes = 11;
 constexpr uint8_t kTypeMax = 8, kFirstRecyclableType = 5;
 
@@ -59,7 +60,9 @@ std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-bool is_log(const std::string& name) { return name.ends_with(".log") || name.starts_with("MANIFEST-"); }
+bool is_log(const std::string& name) {
+  return name.ends_with(".log") || name.starts_with("MANIFEST-");
+}
 
 }  // namespace
 

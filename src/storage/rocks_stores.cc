@@ -31,8 +31,9 @@ rocksdb::Env* rocks_env = nullptr;  // set by tests
 // Versions before 1.0 kept the due index as a family beside the definitions.
 const std::string kFormerDueFamily = "due";
 
-/// What RocksDB has to say at warning or above goes where the rest does. Not to its own file beside the data: where it is
-/// built with its assertions, a line that cannot be written to a full disk ends the process.
+/// What RocksDB has to say at warning or above goes where the rest does. Not to its own file beside
+/// the data: where it is built with its assertions, a line that cannot be written to a full disk
+/// ends the process.
 class RocksLogger final : public rocksdb::Logger {
  public:
   RocksLogger() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
@@ -54,13 +55,15 @@ bool takes_direct_io(const std::string& directory) {
   return fd >= 0;
 }
 
-// Values: design-notes 6. Background work stays below the shards, and memory is bounded whatever is stored.
+// Values: design-notes 6. Background work stays below the shards, and memory is bounded whatever is
+// stored.
 rocksdb::DBOptions database_options(const std::string& directory) {
   rocksdb::DBOptions options;
   if (rocks_env) options.env = rocks_env;
   options.create_if_missing = true;
   options.max_background_jobs = 2;
-  // Compaction below the shards. Flushes not: starved of processor time, they would keep writes and memory waiting.
+  // Compaction below the shards. Flushes not: starved of processor time, they would keep writes and
+  // memory waiting.
   options.env->LowerThreadPoolCPUPriority(rocksdb::Env::Priority::LOW, rocksdb::CpuPriority::kLow);
   options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(64 * kMiB));
   options.max_open_files = 128;
@@ -103,8 +106,9 @@ rocksdb::ColumnFamilyOptions due_options(const std::shared_ptr<rocksdb::Cache>& 
   options.level0_slowdown_writes_trigger = 40;
   options.level0_stop_writes_trigger = 60;
   options.target_file_size_base = 32 * kMiB;
-  // No memtable_insert_with_hint_prefix_extractor: RocksDB 7.8 keeps one hint for the entries and the range deletions
-  // of a prefix, which lie in two skip lists, and corrupts both. RangeDeletionsAmidPutsKeepTheTableWhole shows it.
+  // No memtable_insert_with_hint_prefix_extractor: RocksDB 7.8 keeps one hint for the entries and
+  // the range deletions of a prefix, which lie in two skip lists, and corrupts both.
+  // RangeDeletionsAmidPutsKeepTheTableWhole shows it.
   options.table_properties_collector_factories = {
       rocksdb::NewCompactOnDeletionCollectorFactory(16384, 8192)};
   return options;
@@ -112,31 +116,38 @@ rocksdb::ColumnFamilyOptions due_options(const std::shared_ptr<rocksdb::Cache>& 
 
 boost::system::error_code error_of(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return StoreError::disk_full;
-  if (status.IsIOError() && status.ToString().find("lock") != std::string::npos) return StoreError::locked;
+  if (status.IsIOError() && status.ToString().find("lock") != std::string::npos)
+    return StoreError::locked;
   return StoreError::damaged;
 }
 
-Result<std::shared_ptr<RocksDb>> failed(const std::string& directory, const rocksdb::Status& status) {
+Result<std::shared_ptr<RocksDb>> failed(const std::string& directory,
+                                        const rocksdb::Status& status) {
   log_for("storage")->error("cannot open the database in {}: {}", directory, status.ToString());
   return error_of(status);
 }
 
-rocksdb::Status drop_former_due_family(const rocksdb::DBOptions& options, const std::string& directory) {
+rocksdb::Status drop_former_due_family(const rocksdb::DBOptions& options,
+                                       const std::string& directory) {
   std::vector<std::string> names;
   const auto listed = rocksdb::DB::ListColumnFamilies(options, directory, &names);
-  if (!listed.ok() || std::find(names.begin(), names.end(), kFormerDueFamily) == names.end()) return {};
+  if (!listed.ok() || std::find(names.begin(), names.end(), kFormerDueFamily) == names.end())
+    return {};
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* opened = nullptr;
   auto status = rocksdb::DB::Open(options, directory,
-                                  {{rocksdb::kDefaultColumnFamilyName, {}}, {kFormerDueFamily, {}}}, &handles, &opened);
+                                  {{rocksdb::kDefaultColumnFamilyName, {}}, {kFormerDueFamily, {}}},
+                                  &handles, &opened);
   if (!status.ok()) return status;
   std::unique_ptr<rocksdb::DB> db(opened);
   status = db->DropColumnFamily(handles[1]);
-  for (auto* handle : handles) (void)db->DestroyColumnFamilyHandle(handle);  // only frees the handle
+  for (auto* handle : handles)
+    (void)db->DestroyColumnFamilyHandle(handle);  // only frees the handle
   return status;
 }
 
-Result<std::shared_ptr<RocksDb>> open_database(const rocksdb::Options& options, const std::string& directory) {
+Result<std::shared_ptr<RocksDb>> open_database(const rocksdb::Options& options,
+                                               const std::string& directory) {
   rocksdb::DB* opened = nullptr;
   const auto status = rocksdb::DB::Open(options, directory, &opened);
   if (!status.ok()) return failed(directory, status);
@@ -160,8 +171,10 @@ Result<std::shared_ptr<RocksDb>> open_definitions_db(const std::string& director
   if (!rocks_env) std::filesystem::create_directories(directory, ec);
   if (ec) return failed(directory, rocksdb::Status::IOError(ec.message()));
   const auto database = database_options(directory);
-  if (auto status = drop_former_due_family(database, directory); !status.ok()) return failed(directory, status);
-  auto opened = open_database({database, definition_options(rocksdb::NewLRUCache(8 * kMiB))}, directory);
+  if (auto status = drop_former_due_family(database, directory); !status.ok())
+    return failed(directory, status);
+  auto opened =
+      open_database({database, definition_options(rocksdb::NewLRUCache(8 * kMiB))}, directory);
   if (!opened) return opened;
   // RocksDB makes its files' names durable, but not its directory's.
   std::unique_ptr<rocksdb::Directory> above;
@@ -192,7 +205,8 @@ std::string fingerprint_on_disk(const std::string& directory) {
   return definitions_fingerprint(*db);
 }
 
-std::vector<std::pair<std::string, std::string>> inspect_definitions(const std::string& data_dir, std::string& error) {
+std::vector<std::pair<std::string, std::string>> inspect_definitions(const std::string& data_dir,
+                                                                     std::string& error) {
   std::vector<std::pair<std::string, std::string>> all;
   const std::string directory = data_dir + "/" + kRocksDirectoryName;
   rocksdb::Options options;
@@ -220,7 +234,8 @@ Result<RocksStores> open_rocks_stores(const std::string& directory, Durability d
   auto due = open_due_db(directory + kDueDirectory);
   if (!due) return due.error();
   stores.definitions = std::move(*definitions);
-  stores.due = make_due_store(make_rocks_due_table(std::move(*due)), std::move(run_on_store_thread));
+  stores.due =
+      make_due_store(make_rocks_due_table(std::move(*due)), std::move(run_on_store_thread));
   return stores;
 }
 

@@ -140,8 +140,9 @@ Chunk* Segment::find_chunk(uint32_t offset) const {
 }
 
 size_t Segment::memory_bytes() const {
-  size_t bytes = sizeof *this + gone.memory_bytes() + held.memory_bytes() + not_fresh.memory_bytes() +
-                 counters.memory_bytes() + events.capacity() + errors.memory_bytes();
+  size_t bytes = sizeof *this + gone.memory_bytes() + held.memory_bytes() +
+                 not_fresh.memory_bytes() + counters.memory_bytes() + events.capacity() +
+                 errors.memory_bytes();
   for (const Chunk* chunk : chunks) bytes += sizeof *chunk + (chunk->data ? chunk->capacity : 0);
   return bytes;
 }

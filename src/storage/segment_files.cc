@@ -69,7 +69,8 @@ uint32_t SegmentFiles::add_records(uint32_t offset, std::span<std::byte> bytes,
     std::byte* p = bytes.data() + at;
     RecordHead head = load_head(p);
     TARRY_INVARIANT(head.length >= kHeadBytes && head.length <= bytes.size() - at);
-    while (next_dead < dead.size() && head.ordinal >= dead[next_dead].first + dead[next_dead].count) {
+    while (next_dead < dead.size() &&
+           head.ordinal >= dead[next_dead].first + dead[next_dead].count) {
       ++next_dead;
     }
     if (next_dead < dead.size() && head.ordinal >= dead[next_dead].first) {

@@ -11,9 +11,9 @@
 
 namespace tarry {
 
-/// The files of one segment as the barrier's thread writes them: records with what was elided left out, then the
-/// footer; and the ack log. Shared with the shard, which reads through the streams (any thread) and calls nothing
-/// else.
+/// The files of one segment as the barrier's thread writes them: records with what was elided left
+/// out, then the footer; and the ack log. Shared with the shard, which reads through the streams
+/// (any thread) and calls nothing else.
 class SegmentFiles {
  public:
   struct Identity {
@@ -26,10 +26,12 @@ class SegmentFiles {
   SegmentFiles(FileSystem& files, const std::shared_ptr<OpenFiles>& open_files,
                const Identity& identity);
 
-  /// Records at `offset`, of which the ordinals in `dead` (ascending, disjoint) are gone for good and are not written.
-  /// Sets their checksums in place. `bytes` must live until durable. Returns up to where the file is as it will stay once
-  /// this is written: a skip over dead records at the end is written with the next record behind it, or never.
-  uint32_t add_records(uint32_t offset, std::span<std::byte> bytes, std::span<const OrdinalRun> dead);
+  /// Records at `offset`, of which the ordinals in `dead` (ascending, disjoint) are gone for good
+  /// and are not written. Sets their checksums in place. `bytes` must live until durable. Returns
+  /// up to where the file is as it will stay once this is written: a skip over dead records at the
+  /// end is written with the next record behind it, or never.
+  uint32_t add_records(uint32_t offset, std::span<std::byte> bytes,
+                       std::span<const OrdinalRun> dead);
   /// A range that is gone as a whole.
   void add_dead(uint32_t offset, uint32_t bytes, OrdinalRun ordinals);
   /// Sets the checksums in place. `events` must live until durable.

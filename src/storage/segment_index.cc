@@ -91,10 +91,15 @@ std::vector<std::byte> SegmentIndex::footer(uint32_t offset, uint64_t incarnatio
 
 std::optional<IndexRun> IndexReader::next() {
   uint64_t count, bytes, body;
-  if (!take_varint(rest_, count) || !take_varint(rest_, bytes) || !take_varint(rest_, body)) return {};
+  if (!take_varint(rest_, count) || !take_varint(rest_, bytes) || !take_varint(rest_, body))
+    return {};
   if (count == 0 || count > UINT32_MAX || bytes > UINT32_MAX || body >> 3 > UINT32_MAX) return {};
-  return IndexRun{static_cast<uint32_t>(count), static_cast<uint32_t>(bytes),
-                  static_cast<uint32_t>(body >> 3), (body & 1) != 0, (body & 2) != 0, (body & 4) != 0};
+  return IndexRun{static_cast<uint32_t>(count),
+                  static_cast<uint32_t>(bytes),
+                  static_cast<uint32_t>(body >> 3),
+                  (body & 1) != 0,
+                  (body & 2) != 0,
+                  (body & 4) != 0};
 }
 
 std::optional<uint64_t> trailer_incarnation(ByteSpan bytes) {

@@ -16,17 +16,19 @@ struct IndexRun {
   bool skipped = false, persistent = false, origin = false;
 };
 
-/// What the trailer of a sealed segment says. No counters, no acknowledgements: those are the ack log's.
+/// What the trailer of a sealed segment says. No counters, no acknowledgements: those are the ack
+/// log's.
 struct SegmentSummary {
   uint32_t footer_offset = 0;  // where the records end
   uint32_t count = 0;          // ordinals, skipped ones included
   uint32_t skipped = 0, persistent = 0, origins = 0;
-  uint64_t body_bytes = 0;     // of all that was not skipped
+  uint64_t body_bytes = 0;  // of all that was not skipped
   uint32_t index_bytes = 0;
   uint64_t last_published_ms = 0;
 };
 
-/// Gathers the index while records go by, in order, and makes the footer. A few bytes a run of equal records.
+/// Gathers the index while records go by, in order, and makes the footer. A few bytes a run of
+/// equal records.
 class SegmentIndex {
  public:
   void add(const RecordHead& head);

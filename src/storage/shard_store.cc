@@ -120,10 +120,12 @@ void ShardStore::drop_chunk(Chunk* chunk) {
 }
 
 bool ShardStore::memory_short() const {
-  return store_.impl().tail_bytes.load(std::memory_order_relaxed) > store_.options().tail_memory_bytes / 4 * 3;
+  return store_.impl().tail_bytes.load(std::memory_order_relaxed) >
+         store_.options().tail_memory_bytes / 4 * 3;
 }
 
-std::optional<std::string> ShardStore::event_text(const SegmentFiles& files, uint32_t ack_offset) const {
+std::optional<std::string> ShardStore::event_text(const SegmentFiles& files,
+                                                  uint32_t ack_offset) const {
   for (const HandedEvents& handed : handed_events_) {
     if (handed.files != &files || ack_offset < handed.offset) continue;
     size_t at = ack_offset - handed.offset;
@@ -187,7 +189,8 @@ void ShardStore::take_back(std::vector<std::unique_ptr<Submission>> done) {
   for (auto& submission : done) {
     for (BarrierCall& call : submission->calls) {
       if (call.kind == BarrierCall::Kind::events) {
-        std::erase_if(handed_events_, [&](const HandedEvents& h) { return h.events == call.events; });
+        std::erase_if(handed_events_,
+                      [&](const HandedEvents& h) { return h.events == call.events; });
       }
       Chunk* chunk = call.chunk;
       if (!chunk) continue;
@@ -239,7 +242,8 @@ void ShardStore::relieve_memory() {
 
 void ShardStore::on_turn_end() {
   run_waiters();
-  // First, since the removal of a segment stands for the events about it that are not written any more.
+  // First, since the removal of a segment stands for the events about it that are not written any
+  // more.
   sweep_logs();
   for (LogState* log : std::vector<LogState*>(dirty_)) {
     if (log->urgent) submit_some(*log);
@@ -272,7 +276,8 @@ void ShardStore::on_lazy_timer() {
   if (lazy_.empty()) pool_.trim();
 }
 
-StoreShard::StoreShard(Store& store, Shard& shard) : state_(std::make_unique<State>(store, shard)) {}
+StoreShard::StoreShard(Store& store, Shard& shard)
+    : state_(std::make_unique<State>(store, shard)) {}
 StoreShard::~StoreShard() = default;
 Shard& StoreShard::shard() { return state_->shard(); }
 Store& StoreShard::store() { return state_->store(); }

@@ -96,7 +96,8 @@ void remove_tree(FileSystem& files, const std::string& path) {
     }
   }
   if (FileError error = files.remove_directory(path)) {
-    log_for("storage")->warn("could not remove {}: {}; the next start tries again", path, error.message());
+    log_for("storage")->warn("could not remove {}: {}; the next start tries again", path,
+                             error.message());
   }
 }
 
@@ -105,7 +106,9 @@ FileError make_directory(FileSystem& files, const std::string& path) {
   if (error == boost::system::errc::file_exists) return {};
   if (error) return error;
   size_t slash = path.rfind('/');
-  return files.sync_directory(slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash));
+  return files.sync_directory(slash == std::string::npos ? "."
+                              : slash == 0               ? "/"
+                                                         : path.substr(0, slash));
 }
 
 Result<std::unique_ptr<FileLock>> take_directory(const StoreOptions& options, FileSystem& files) {
@@ -138,7 +141,8 @@ Result<std::unique_ptr<Store>> open_manual_store(StoreOptions options, FileSyste
   return Store::open_parts(std::move(options), files, std::move(*lock), true, nullptr);
 }
 
-Result<std::unique_ptr<Store>> Store::open(StoreOptions options, FileSystem& files, std::string* why) {
+Result<std::unique_ptr<Store>> Store::open(StoreOptions options, FileSystem& files,
+                                           std::string* why) {
   auto lock = take_directory(options, files);
   if (!lock) return lock.error();
   return open_parts(std::move(options), files, std::move(*lock), false, why);
@@ -153,17 +157,22 @@ std::string wrong_with_definitions(Store::Impl& impl) {
   const std::string directory = data_dir + "/" + kRocksDirectoryName;
   if (!holds_a_database(directory)) {
     auto queues = impl.files.list(data_dir + "/queues");
-    const bool used = (queues && !queues->empty()) || impl.files.open(data_dir + "/clock", FileSystem::Open::read);
+    const bool used = (queues && !queues->empty()) ||
+                      impl.files.open(data_dir + "/clock", FileSystem::Open::read);
     if (!used) return {};
-    return directory + " holds no definitions, though this data directory was in use: refusing to start as an empty "
-                       "broker over data";
+    return directory +
+           " holds no definitions, though this data directory was in use: refusing to start as an "
+           "empty "
+           "broker over data";
   }
-  if (std::string found = find_silent_damage(directory); !found.empty()) return "the definitions are damaged: " + found;
+  if (std::string found = find_silent_damage(directory); !found.empty())
+    return "the definitions are damaged: " + found;
   const std::string& before = impl.inventory.definitions();
   if (before.empty()) return {};
   const std::string now = fingerprint_on_disk(directory);
   if (now == before) return {};
-  return "the definitions in " + directory + " are not what they were at the last stop (" + before + "): " + now;
+  return "the definitions in " + directory + " are not what they were at the last stop (" + before +
+         "): " + now;
 }
 
 }  // namespace
@@ -185,15 +194,20 @@ Result<std::unique_ptr<Store>> Store::open_parts(StoreOptions options, FileSyste
     return store;
   }
   if (std::string wrong = wrong_with_definitions(impl); !wrong.empty()) {
-    if (why) *why = std::move(wrong);
-    else log_for("storage")->error("{}", wrong);
+    if (why)
+      *why = std::move(wrong);
+    else
+      log_for("storage")->error("{}", wrong);
     return make_error_code(StoreError::damaged);
   }
-  auto rocks = open_rocks_stores(impl.options.data_dir + "/" + kRocksDirectoryName, impl.options.durability,
-                                 [&impl](Task task) { impl.store_thread.run(std::move(task)); });
+  auto rocks =
+      open_rocks_stores(impl.options.data_dir + "/" + kRocksDirectoryName, impl.options.durability,
+                        [&impl](Task task) { impl.store_thread.run(std::move(task)); });
   if (!rocks) {
     if (why && rocks.error() == make_error_code(StoreError::wrong_format)) {
-      *why = "its definitions are of the format of another version of TarryMQ (the log says which); start that one";
+      *why =
+          "its definitions are of the format of another version of TarryMQ (the log says which); "
+          "start that one";
     }
     return rocks.error();
   }
@@ -215,7 +229,8 @@ Store::~Store() {
   impl_->due.reset();
   if (!clean) return;
   if (FileError error = Inventory::write(impl_->files, impl_->options.data_dir, definitions)) {
-    log_for("storage")->warn("could not write the inventory: {}; the next start does without", error.message());
+    log_for("storage")->warn("could not write the inventory: {}; the next start does without",
+                             error.message());
   }
 }
 
@@ -234,7 +249,9 @@ std::string hex_name(QueueId id) {
 
 }  // namespace
 
-std::string Store::queue_directory(QueueId id) const { return impl_->options.data_dir + "/queues/" + hex_name(id); }
+std::string Store::queue_directory(QueueId id) const {
+  return impl_->options.data_dir + "/queues/" + hex_name(id);
+}
 
 std::string Store::transient_directory(QueueId id) const {
   return impl_->options.data_dir + kTransient + "/" + hex_name(id);
@@ -260,13 +277,13 @@ std::vector<QueueId> Store::queue_directories() {
 void Store::remove_queue_directory(QueueId id) {
   // First through the barrier: what was handed over before may still be on its way to these files.
   // Refused at the end of the process: the tombstone makes the next start do it.
-  (void)impl_->barrier->run([impl = impl_.get(), path = queue_directory(id),
-                       transient = transient_directory(id)] {
-    impl->store_thread.run([impl, path, transient] {
-      remove_tree(impl->files, path);
-      remove_tree(impl->files, transient);
-    });
-  });
+  (void)impl_->barrier->run(
+      [impl = impl_.get(), path = queue_directory(id), transient = transient_directory(id)] {
+        impl->store_thread.run([impl, path, transient] {
+          remove_tree(impl->files, path);
+          remove_tree(impl->files, transient);
+        });
+      });
 }
 
 void Store::on_store_thread(Task work) { impl_->store_thread.run(std::move(work)); }

@@ -13,11 +13,16 @@ class Category final : public boost::system::error_category {
   const char* name() const noexcept override { return "tarrymq.storage"; }
   std::string message(int value) const override {
     switch (static_cast<StoreError>(value)) {
-      case StoreError::disk_full: return "the disk is full or failing";
-      case StoreError::locked: return "another process holds the data directory";
-      case StoreError::damaged: return "the bytes on disk are damaged";
-      case StoreError::wrong_format: return "a file of another format version";
-      case StoreError::not_found: return "not found";
+      case StoreError::disk_full:
+        return "the disk is full or failing";
+      case StoreError::locked:
+        return "another process holds the data directory";
+      case StoreError::damaged:
+        return "the bytes on disk are damaged";
+      case StoreError::wrong_format:
+        return "a file of another format version";
+      case StoreError::not_found:
+        return "not found";
     }
     return "unknown storage error";
   }

@@ -15,7 +15,8 @@
 
 namespace tarry {
 
-/// One thread that may block: RocksDB, cold reads, removal of directories. Tasks run in the order of the calls.
+/// One thread that may block: RocksDB, cold reads, removal of directories. Tasks run in the order
+/// of the calls.
 class StoreThread {
  public:
   explicit StoreThread(bool manual);
@@ -47,7 +48,8 @@ struct Store::Impl {
   std::unique_ptr<DueStore> due;
   std::function<std::string()> fingerprint;  // of the definitions; null: none are open
   std::function<std::string(const std::string&)> checkpoint;  // RocksStores::checkpoint
-  /// While a backup's names exist no bytes of a file are given back (log_compact.cc). Set and cleared by backup.cc.
+  /// While a backup's names exist no bytes of a file are given back (log_compact.cc). Set and
+  /// cleared by backup.cc.
   std::atomic<bool> backup_running{false};
   /// Bytes in tail chunks of all shards.
   std::atomic<uint64_t> tail_bytes{0};
@@ -59,11 +61,13 @@ struct Store::Impl {
   std::vector<std::string> unopened;
 };
 
-/// Folder of the data directory in which a backup that is being made keeps its names; removed at open.
+/// Folder of the data directory in which a backup that is being made keeps its names; removed at
+/// open.
 inline constexpr const char* kBackupLinksName = "backup-links";
 
-/// For tests: a store without threads of its own and without RocksDB (definitions() and due() must not be asked
-/// for). The test runs the barrier's rounds (impl().barrier->run_round) and store_thread.run_queued().
+/// For tests: a store without threads of its own and without RocksDB (definitions() and due() must
+/// not be asked for). The test runs the barrier's rounds (impl().barrier->run_round) and
+/// store_thread.run_queued().
 Result<std::unique_ptr<Store>> open_manual_store(StoreOptions options, FileSystem& files);
 
 }  // namespace tarry

@@ -1,9 +1,11 @@
-// The ceiling: what this machine can do with AMQP when a broker does next to nothing. Frames are parsed, a publish goes
-// on as a delivery to the queue's consumers in turn, acknowledgements are read and forgotten. No checks, no order
-// promised, one thread. It is there to be compared with (tools/bench), never to be used.
+// The ceiling: what this machine can do with AMQP when a broker does next to nothing. Frames are
+// parsed, a publish goes on as a delivery to the queue's consumers in turn, acknowledgements are
+// read and forgotten. No checks, no order promised, one thread. It is there to be compared with
+// (tools/bench), never to be used.
 //   ceiling PORT [none|map|sync DIR]
 //     none  nothing is stored        map   each message is copied into a mapped segment in DIR
-//     sync  messages are written and fdatasync'ed once for all that one round of reads brought, before they go on
+//     sync  messages are written and fdatasync'ed once for all that one round of reads brought,
+//     before they go on
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -60,10 +62,12 @@ void put64(char* at, uint64_t v) {
   std::memcpy(at, &v, sizeof v);
 }
 
-/// Where messages go that are stored: nowhere, into a mapping, or into a file that is synced by the round.
+/// Where messages go that are stored: nowhere, into a mapping, or into a file that is synced by the
+/// round.
 class Keeper {
  public:
-  Keeper(std::string_view kind, const std::string& dir) : map_(kind == "map"), sync_(kind == "sync") {
+  Keeper(std::string_view kind, const std::string& dir)
+      : map_(kind == "map"), sync_(kind == "sync") {
     if (!map_ && !sync_) return;
     std::string path = dir + "/ceiling.segment";
     fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -122,7 +126,7 @@ struct Peer {
   size_t sent = 0;
   bool greeted = false, confirms = false, dirty = false;
   uint64_t published = 0, confirmed = 0, tag = 0;
-  std::string deliver;   // basic.deliver for its consumer, the tag to be patched at tag_at
+  std::string deliver;  // basic.deliver for its consumer, the tag to be patched at tag_at
   size_t tag_at = 0;
 };
 
@@ -149,8 +153,10 @@ class Echo {
       int n = ::epoll_wait(epoll_, events, 64, -1);
       for (int i = 0; i < n; ++i) {
         auto* peer = static_cast<Peer*>(events[i].data.ptr);
-        if (!peer) accept();
-        else if (events[i].events & EPOLLOUT) touch(*peer);
+        if (!peer)
+          accept();
+        else if (events[i].events & EPOLLOUT)
+          touch(*peer);
       }
       for (int i = 0; i < n; ++i) {
         auto* peer = static_cast<Peer*>(events[i].data.ptr);
@@ -266,7 +272,8 @@ class Echo {
   void deliver(std::string_view queue, std::string_view content) {
     if (!last_ || last_->name != queue) {
       auto& route = routes_[std::string(queue)];
-      if (!route) route = std::make_unique<Route>(Route{.name = std::string(queue), .consumers = {}});
+      if (!route)
+        route = std::make_unique<Route>(Route{.name = std::string(queue), .consumers = {}});
       last_ = route.get();
     }
     if (last_->consumers.empty()) return;
@@ -284,7 +291,9 @@ class Echo {
     if (is(10, 50)) method(peer, 0, 10, 51, {});
     if (is(20, 10)) method(peer, channel, 20, 11, {"\0\0\0\0", 4});
     if (is(20, 40)) method(peer, channel, 20, 41, {});
-    if (is(50, 10)) method(peer, channel, 50, 11, std::string(args.substr(2, static_cast<uint8_t>(args[2]) + 1)) + std::string(8, '\0'));
+    if (is(50, 10))
+      method(peer, channel, 50, 11,
+             std::string(args.substr(2, static_cast<uint8_t>(args[2]) + 1)) + std::string(8, '\0'));
     if (is(50, 20)) method(peer, channel, 50, 21, {});
     if (is(50, 40)) method(peer, channel, 50, 41, {"\0\0\0\0", 4});
     if (is(40, 10)) method(peer, channel, 40, 11, {});
@@ -300,8 +309,8 @@ class Echo {
     std::string queue(args.substr(3, static_cast<uint8_t>(args[2])));
     method(peer, channel, 60, 21, {"\1c", 2});
     std::string body("\0\x3C\0\x3C\1c", 6);
-    body += std::string(9, '\0');   // the tag, and not redelivered
-    body += '\0';                   // default exchange
+    body += std::string(9, '\0');  // the tag, and not redelivered
+    body += '\0';                  // default exchange
     body += static_cast<char>(queue.size()) + queue;
     peer.tag_at = kHead + 6;
     peer.deliver = framed(1, body);
@@ -318,20 +327,24 @@ class Echo {
     return frame.append(size, 4).append(payload) + '\xCE';
   }
   void method(Peer& peer, uint16_t channel, uint16_t c, uint16_t m, std::string_view args) {
-    std::string payload{static_cast<char>(c >> 8), static_cast<char>(c), static_cast<char>(m >> 8), static_cast<char>(m)};
+    std::string payload{static_cast<char>(c >> 8), static_cast<char>(c), static_cast<char>(m >> 8),
+                        static_cast<char>(m)};
     peer.out += framed(channel, payload.append(args));
     touch(peer);
   }
   void send(Peer& peer) {
     peer.dirty = false;
     while (peer.sent < peer.out.size()) {
-      ssize_t n = ::send(peer.fd, peer.out.data() + peer.sent, peer.out.size() - peer.sent, MSG_NOSIGNAL);
+      ssize_t n =
+          ::send(peer.fd, peer.out.data() + peer.sent, peer.out.size() - peer.sent, MSG_NOSIGNAL);
       if (n < 0 && errno != EAGAIN) return peer.out.clear();
       if (n < 0 && peer.out.size() - peer.sent <= kOutputMark) break;
       // All wait while someone has this much to take: the only back-pressure there is.
       pollfd room{peer.fd, POLLOUT, 0};
-      if (n < 0) ::poll(&room, 1, -1);
-      else peer.sent += static_cast<size_t>(n);
+      if (n < 0)
+        ::poll(&room, 1, -1);
+      else
+        peer.sent += static_cast<size_t>(n);
     }
     bool all = peer.sent == peer.out.size();
     if (all) {

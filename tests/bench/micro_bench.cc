@@ -1,4 +1,5 @@
-// Parts of the hot path on their own: codec, routing, log, due index, timer wheel. Google Benchmark; see --help.
+// Parts of the hot path on their own: codec, routing, log, due index, timer wheel. Google
+// Benchmark; see --help.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -66,7 +67,8 @@ BENCHMARK(decode_publish);
 
 void encode_delivery(State& state) {
   DeliverTemplate frames(1, "consumer");
-  std::string header = PropertiesBuilder{}.build(16), body(static_cast<size_t>(state.range(0)), 'x');
+  std::string header = PropertiesBuilder{}.build(16),
+              body(static_cast<size_t>(state.range(0)), 'x');
   const ByteSpan route = as_bytes(std::string_view("\0\4work", 6));
   Bytes out;
   uint64_t tag = 0;
@@ -87,7 +89,8 @@ void route(State& state, const char* type, const char* pattern, const char* key)
   for (uint64_t i = 1; i <= bindings; ++i) {
     std::string number = std::to_string(i), bound(pattern);
     bound.replace(bound.find('@'), 1, number);
-    if (!(*exchange)->bind(Destination::to_queue(QueueId(i), "q" + number), bound, {})) std::abort();
+    if (!(*exchange)->bind(Destination::to_queue(QueueId(i), "q" + number), bound, {}))
+      std::abort();
   }
   RouteMatches out;
   for (auto _ : state) {
@@ -204,7 +207,8 @@ void due_index(State& state) {
   for (auto _ : state) {
     for (uint32_t i = 0; i < kBurst; ++i) {
       random = random * 6364136223846793005ull + 1442695040888963407ull;
-      const uint32_t delay_ms = state.range(0) != 0 ? 50 + static_cast<uint32_t>(random >> 33) % 100 : 100;
+      const uint32_t delay_ms =
+          state.range(0) != 0 ? 50 + static_cast<uint32_t>(random >> 33) % 100 : 100;
       DueEntry entry;
       entry.due_ms = now_ms + delay_ms;
       entry.delay_ms = delay_ms;

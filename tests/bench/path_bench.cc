@@ -1,8 +1,9 @@
-// The path of a message from a publisher's bytes to a consumer's bytes, through session, routing, queue and log, on one
-// thread, without sockets and on a disk in memory: always the same work, so that its instructions can be counted
-// (tests/bench/instructions).
+// The path of a message from a publisher's bytes to a consumer's bytes, through session, routing,
+// queue and log, on one thread, without sockets and on a disk in memory: always the same work, so
+// that its instructions can be counted (tests/bench/instructions).
 //   path_bench transient|durable MESSAGES
-//     transient  16 bytes, no confirms, automatic ack        durable  persistent, one multiple ack for 100
+//     transient  16 bytes, no confirms, automatic ack        durable  persistent, one multiple ack
+//     for 100
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,16 +26,18 @@ using namespace tarry;
 using perf::Encoder;
 using perf::method_frame;
 
-constexpr uint64_t kBatch = 700;        // what one read of 64 KiB brings
+constexpr uint64_t kBatch = 700;  // what one read of 64 KiB brings
 constexpr uint32_t kAckEvery = 100;
-constexpr size_t kDeliverTagAt = 13;    // behind frame head, class, method and the consumer tag "c"
+constexpr size_t kDeliverTagAt = 13;  // behind frame head, class, method and the consumer tag "c"
 
-/// A connection without a socket: what is written arrives in the next turn, what the broker sends is taken at once.
+/// A connection without a socket: what is written arrives in the next turn, what the broker sends
+/// is taken at once.
 class Wire final : public OutboundPort, public TurnHook {
  public:
   Wire(Broker& broker, Shard& shard, const SessionSettings& settings) : shard_(shard) {
     Connection::Peer peer{"127.0.0.1", 40000, 5672, true, nullptr};
-    connection_ = Connection::create(broker.queue_shard(0), broker.access(), settings, peer, *this, &broker.connections());
+    connection_ = Connection::create(broker.queue_shard(0), broker.access(), settings, peer, *this,
+                                     &broker.connections());
   }
   void offer(ByteSpan bytes) {
     if (connection_->on_bytes(bytes) != bytes.size()) std::abort();
@@ -56,7 +59,8 @@ class Wire final : public OutboundPort, public TurnHook {
   void count(ByteSpan bytes) {
     for (size_t at = 0; at < bytes.size();) {
       const char* frame = reinterpret_cast<const char*>(bytes.data() + at);
-      if (frame[0] == perf::kMethodFrame && perf::load32(frame + perf::kFrameHead) == perf::kBasicDeliver) {
+      if (frame[0] == perf::kMethodFrame &&
+          perf::load32(frame + perf::kFrameHead) == perf::kBasicDeliver) {
         ++delivered;
         tag = perf::load64(frame + kDeliverTagAt);
       }
@@ -100,7 +104,11 @@ struct Path {
     declare.u16(0).short_string("path").u8(durable ? 2 : 0).raw(perf::encode_table({}));
     tell(*publisher, method_frame(1, 50, 10, declare.bytes));
     Encoder consume;
-    consume.u16(0).short_string("path").short_string("c").u8(durable ? 0 : 2).raw(perf::encode_table({}));
+    consume.u16(0)
+        .short_string("path")
+        .short_string("c")
+        .u8(durable ? 0 : 2)
+        .raw(perf::encode_table({}));
     tell(*consumer, method_frame(1, 60, 20, consume.bytes));
     consumer->counting = true;
     auto message = perf::encode_publish("", "path", durable, "a 16-byte body..", 131072);
@@ -116,7 +124,10 @@ struct Path {
   void log_in(Wire& wire) {
     tell(wire, std::string("AMQP\0\0\x09\x01", 8));
     Encoder start_ok;
-    start_ok.raw(perf::encode_table({})).short_string("PLAIN").long_string(std::string("\0guest\0guest", 12)).short_string("en_US");
+    start_ok.raw(perf::encode_table({}))
+        .short_string("PLAIN")
+        .long_string(std::string("\0guest\0guest", 12))
+        .short_string("en_US");
     tell(wire, method_frame(0, 10, 11, start_ok.bytes));
     tell(wire, method_frame(0, 10, 31, Encoder().u16(2047).u32(131072).u16(0).bytes));
     tell(wire, method_frame(0, 10, 40, Encoder().short_string("/").short_string("").u8(0).bytes));
@@ -174,17 +185,18 @@ int main(int argc, char** argv) {
   }
   uint64_t messages = (std::strtoull(argv[2], nullptr, 10) + kBatch - 1) / kBatch * kBatch;
   Path path(kind == "durable");
-  tarry_measured_path(&path, kBatch * 20);   // buffers have their size, what is looked up is known
+  tarry_measured_path(&path, kBatch * 20);  // buffers have their size, what is looked up is known
   constexpr int kQuiet = 20;
   for (int i = 0; i < kQuiet; ++i) path.pump();
   uint64_t before = path.consumer->delivered;
   auto start = std::chrono::steady_clock::now();
   tarry_measured_path(&path, messages);
-  double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+  double ns =
+      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
   for (int i = 0; i < kQuiet; ++i) path.pump();
   uint64_t delivered = path.consumer->delivered - before;
-  std::printf("{\"kind\":\"%s\",\"messages\":%llu,\"delivered\":%llu,\"ns_per_message\":%.1f}\n", kind.c_str(),
-              static_cast<unsigned long long>(messages), static_cast<unsigned long long>(delivered),
-              ns / static_cast<double>(messages));
+  std::printf("{\"kind\":\"%s\",\"messages\":%llu,\"delivered\":%llu,\"ns_per_message\":%.1f}\n",
+              kind.c_str(), static_cast<unsigned long long>(messages),
+              static_cast<unsigned long long>(delivered), ns / static_cast<double>(messages));
   return delivered == messages ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-// What a message costs in the log. Workloads: append, append+take+settle in bursts (nothing is written), the same with
-// a barrier a burst, append with confirms one by one, opening a million. Environment: TARRY_BENCH_MESSAGES.
+// What a message costs in the log. Workloads: append, append+take+settle in bursts (nothing is
+// written), the same with a barrier a burst, append with confirms one by one, opening a million.
+// Environment: TARRY_BENCH_MESSAGES.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +38,8 @@ struct Bench {
     StoreOptions options;
     options.data_dir = dir;
     options.disk_free_min_bytes = 0;
-    auto opened = threads ? Store::open(options, posix_file_system()) : open_manual_store(options, posix_file_system());
+    auto opened = threads ? Store::open(options, posix_file_system())
+                          : open_manual_store(options, posix_file_system());
     if (!opened) std::abort();
     store = std::move(*opened);
     shard = std::make_unique<Shard>(ShardId{0}, clock);
@@ -118,8 +120,10 @@ int main() {
         b.turn();
       }
       report(durable ? "durable: append" : "transient: append", append_ns, count);
-      report(durable ? "durable: peek, take, settle a run" : "transient: peek, take, settle a run", consume_ns, count);
-      report(durable ? "durable: all, with turns" : "transient: all, with turns", cpu_ns() - whole, count);
+      report(durable ? "durable: peek, take, settle a run" : "transient: peek, take, settle a run",
+             consume_ns, count);
+      report(durable ? "durable: all, with turns" : "transient: all, with turns", cpu_ns() - whole,
+             count);
       std::printf("  on disk: %llu bytes\n", static_cast<unsigned long long>(b.log->disk_bytes()));
     }
     b.reopen();
@@ -152,13 +156,16 @@ int main() {
     auto start = Steady::now();
     b.reopen();
     double opened = wall_ns_since(start);
-    std::printf("open with %llu ready: %.1f ms\n", static_cast<unsigned long long>(b.log->fresh_count()), opened / 1e6);
+    std::printf("open with %llu ready: %.1f ms\n",
+                static_cast<unsigned long long>(b.log->fresh_count()), opened / 1e6);
     double reading = cpu_ns();
     uint64_t n = b.log->fresh_count();
     Fetched fetched;
     while (b.log->fresh_count() > 0) {
-      if (b.log->peek(fetched) == Fetch::ok) b.log->take();
-      else b.turn();
+      if (b.log->peek(fetched) == Fetch::ok)
+        b.log->take();
+      else
+        b.turn();
     }
     report("read back from disk", cpu_ns() - reading, n ? n : 1);
   }

@@ -1,5 +1,5 @@
-// The definitions with a crash at every write of RocksDB's: declare, change, delete with its tombstone, queue ids.
-// And RocksDB's files damaged, byte by byte.
+// The definitions with a crash at every write of RocksDB's: declare, change, delete with its
+// tombstone, queue ids. And RocksDB's files damaged, byte by byte.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -34,8 +34,9 @@ class DefinitionWorld {
   }
   bool start() {
     RocksStores others;
-    auto opened = open_definition_store("/d/definitions", Durability::fsync,
-                                        [this](Task task) { tasks_.push_back(std::move(task)); }, others);
+    auto opened = open_definition_store(
+        "/d/definitions", Durability::fsync,
+        [this](Task task) { tasks_.push_back(std::move(task)); }, others);
     if (!opened) return false;
     store_ = std::move(*opened);
     return true;
@@ -143,7 +144,8 @@ TEST(DefinitionsCrash, EveryStateIsThatAfterAWholeStepAndNoneThatWasConfirmedIsL
     // Opening a database costs more than a log: one way a call, the harshest at every second one.
     const auto turn = FaultyFileSystem::kAllWays[n / 2 % std::size(FaultyFileSystem::kAllWays)];
     for (auto way : {n % 2 ? FaultyFileSystem::Survives::nothing : turn}) {
-      SCOPED_TRACE("crash at call " + std::to_string(n) + ", way " + std::to_string(static_cast<int>(way)));
+      SCOPED_TRACE("crash at call " + std::to_string(n) + ", way " +
+                   std::to_string(static_cast<int>(way)));
       auto disk = fs.clone();
       disk->reboot(way, static_cast<uint32_t>(n));
       DefinitionWorld world(*disk);
@@ -152,7 +154,8 @@ TEST(DefinitionsCrash, EveryStateIsThatAfterAWholeStepAndNoneThatWasConfirmedIsL
       const Contents found = contents_of(world.store());
       bool known = false;
       for (size_t i = confirmed; i < expected.size(); ++i) known = known || found == expected[i];
-      EXPECT_TRUE(known) << "confirmed " << confirmed << ", found " << found.size() << " definitions";
+      EXPECT_TRUE(known) << "confirmed " << confirmed << ", found " << found.size()
+                         << " definitions";
       const auto id = world.take_id();
       ASSERT_TRUE(id);
       EXPECT_EQ(ids.count(*id), 0u) << "a queue id given twice";
@@ -160,8 +163,8 @@ TEST(DefinitionsCrash, EveryStateIsThatAfterAWholeStepAndNoneThatWasConfirmedIsL
       if (testing::Test::HasFailure()) return;
     }
   }
-  std::printf("definitions: %llu crash points, %llu openings checked\n", static_cast<unsigned long long>(points),
-              static_cast<unsigned long long>(openings));
+  std::printf("definitions: %llu crash points, %llu openings checked\n",
+              static_cast<unsigned long long>(points), static_cast<unsigned long long>(openings));
   EXPECT_GT(points * stride, 80u);
 }
 
@@ -210,7 +213,8 @@ class DamagedDefinitions : public testing::Test {
   bool open(const std::string& directory, Contents& out, std::string* fingerprint = nullptr) {
     std::deque<Task> tasks;
     RocksStores others;
-    auto opened = open_definition_store(directory, Durability::os, [&](Task t) { tasks.push_back(std::move(t)); }, others);
+    auto opened = open_definition_store(
+        directory, Durability::os, [&](Task t) { tasks.push_back(std::move(t)); }, others);
     if (!opened) return false;
     out = contents_of(**opened);
     opened->reset();
@@ -220,8 +224,8 @@ class DamagedDefinitions : public testing::Test {
   void fill(const std::string& directory, bool clean) {
     std::deque<Task> tasks;
     RocksStores others;
-    auto opened = open_definition_store(directory, Durability::os, [&](Task t) { tasks.push_back(std::move(t)); },
-                                        others);
+    auto opened = open_definition_store(
+        directory, Durability::os, [&](Task t) { tasks.push_back(std::move(t)); }, others);
     ASSERT_TRUE(opened);
     for (const DefinitionBatch& batch : steps()) {
       (*opened)->write(batch, [] {});
@@ -231,10 +235,12 @@ class DamagedDefinitions : public testing::Test {
         task();
       }
     }
-    if (!clean) std::filesystem::copy(directory, top_ + "/whole", std::filesystem::copy_options::recursive);
+    if (!clean)
+      std::filesystem::copy(directory, top_ + "/whole", std::filesystem::copy_options::recursive);
     opened->reset();
     others = {};
-    if (clean) std::filesystem::copy(directory, top_ + "/whole", std::filesystem::copy_options::recursive);
+    if (clean)
+      std::filesystem::copy(directory, top_ + "/whole", std::filesystem::copy_options::recursive);
   }
 
   void run(bool clean) {
@@ -246,15 +252,19 @@ class DamagedDefinitions : public testing::Test {
       const std::string name = entry.path().filename();
       const auto size = std::filesystem::file_size(entry.path());
       // Texts for people and for tuning hold no definitions: a sample of them will do.
-      const bool matters = name.ends_with(".sst") || name.ends_with(".log") || name.starts_with("MANIFEST") || name == "CURRENT";
-      const uint64_t step = matters ? std::max<uint64_t>(1, size / 50) : std::max<uint64_t>(1, size / 5);
+      const bool matters = name.ends_with(".sst") || name.ends_with(".log") ||
+                           name.starts_with("MANIFEST") || name == "CURRENT";
+      const uint64_t step =
+          matters ? std::max<uint64_t>(1, size / 50) : std::max<uint64_t>(1, size / 5);
       for (uint64_t at = 0; at <= size; at += step) {
         for (int how = 0; how < 3; ++how) {  // change, cut, remove
           if ((how == 0 && at == size) || (how == 2 && at > 0)) continue;
-          SCOPED_TRACE(name + " at " + std::to_string(at) + " of " + std::to_string(size) + ", how " + std::to_string(how));
+          SCOPED_TRACE(name + " at " + std::to_string(at) + " of " + std::to_string(size) +
+                       ", how " + std::to_string(how));
           const std::string directory = top_ + "/try";
           std::filesystem::remove_all(directory);
-          std::filesystem::copy(top_ + "/whole", directory, std::filesystem::copy_options::recursive);
+          std::filesystem::copy(top_ + "/whole", directory,
+                                std::filesystem::copy_options::recursive);
           const std::string path = directory + "/" + name;
           if (how == 0) {
             std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -270,7 +280,8 @@ class DamagedDefinitions : public testing::Test {
           ++cases;
           // As Store::open does: first what RocksDB would take in silence.
           Contents found;
-          const bool seen = !find_silent_damage(directory).empty() || (clean && fingerprint_on_disk(directory) != before);
+          const bool seen = !find_silent_damage(directory).empty() ||
+                            (clean && fingerprint_on_disk(directory) != before);
           if (seen || !open(directory, found)) {
             ++refused;
             continue;

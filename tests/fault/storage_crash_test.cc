@@ -8,7 +8,8 @@ namespace {
 
 void check_log(StorageWorld& world) { world.check(); }
 
-// Rows 1 to 8 of the crash table (design-notes 3) in one log, each step followed by a barrier now and then.
+// Rows 1 to 8 of the crash table (design-notes 3) in one log, each step followed by a barrier now
+// and then.
 TEST(StorageCrash, PublishSettleRequeueAndPark) {
   crash_everywhere(
       "publish, settle, requeue, park",
@@ -38,7 +39,8 @@ TEST(StorageCrash, PublishSettleRequeueAndPark) {
       check_log);
 }
 
-// A settlement that was confirmed, and a dead letter that is held (retry-spec 35, 41), survive wherever it crashes.
+// A settlement that was confirmed, and a dead letter that is held (retry-spec 35, 41), survive
+// wherever it crashes.
 TEST(StorageCrash, Rule41_WhatIsDyingStaysSoUntilItIsGone) {
   crash_everywhere(
       "dying",
@@ -117,8 +119,10 @@ TEST(StorageCrash, SegmentsAreSealedAndRemoved) {
         StorageWorld::Out straggler;
         for (int i = 0; i < 9; ++i) {
           auto out = w.deliver();
-          if (i == 1) straggler = out;  // its segment goes when the others in it are settled for good
-          else w.settle(out);
+          if (i == 1)
+            straggler = out;  // its segment goes when the others in it are settled for good
+          else
+            w.settle(out);
           if (i % 3 == 2) w.pass_time(30);
         }
         if (!w.commit()) return;
@@ -158,7 +162,8 @@ TEST(StorageCrash, Purge) {
 
 // -- Moves: a record goes from log 0 to logs 1 and 2; target, barrier, then source.
 
-/// What a queue does with origins at start: routes again to the targets that lack it, then drops the source.
+/// What a queue does with origins at start: routes again to the targets that lack it, then drops
+/// the source.
 void finish_moves(StorageWorld& w) {
   std::map<Origin, std::vector<bool>> found;
   for (size_t t = 1; t < StorageWorld::kLogs; ++t) {
@@ -171,7 +176,8 @@ void finish_moves(StorageWorld& w) {
   }
   std::map<Origin, StorageWorld::Out> sources;
   StorageWorld::Out out;
-  while ((out = w.deliver(0)).there) sources[{QueueId{1}, 0, out.position.segment, out.position.ordinal}] = out;
+  while ((out = w.deliver(0)).there)
+    sources[{QueueId{1}, 0, out.position.segment, out.position.ordinal}] = out;
   for (auto& [origin, holds] : found) {
     auto source = sources.find(origin);
     if (source == sources.end()) continue;  // it is gone for good
@@ -275,7 +281,8 @@ TEST(StorageCrash, ATargetThatWasSettledBeforeItsSourceWasDroppedStillCountsAsFo
         w.stop();
         ASSERT_TRUE(w.start());
         if (settled) {
-          EXPECT_TRUE(w.look(0).fresh.empty()) << "the source is back, though its copies were consumed";
+          EXPECT_TRUE(w.look(0).fresh.empty())
+              << "the source is back, though its copies were consumed";
         }
       });
 }

@@ -1,5 +1,6 @@
-// Damage: every byte of a small store changed, every file cut at every byte, every file removed, one at a time.
-// After each: it starts, it says what is wrong, all that is whole is there, and nothing is served that was not written.
+// Damage: every byte of a small store changed, every file cut at every byte, every file removed,
+// one at a time. After each: it starts, it says what is wrong, all that is whole is there, and
+// nothing is served that was not written.
 #include <set>
 
 #include "fault/storage_world.h"
@@ -12,7 +13,9 @@ namespace {
 struct Survey {
   std::map<uint32_t, uint32_t> fresh, parked;  // id: counter
   uint64_t damage_reports = 0;
-  bool operator==(const Survey& other) const { return fresh == other.fresh && parked == other.parked; }
+  bool operator==(const Survey& other) const {
+    return fresh == other.fresh && parked == other.parked;
+  }
   bool holds(uint32_t id) const { return fresh.contains(id) || parked.contains(id); }
 };
 
@@ -93,12 +96,19 @@ struct Damage {
 };
 
 /// Starts on the damaged disk and compares with what the whole one holds.
-void start_and_compare(const FaultyFileSystem& whole_disk, const Survey& whole, const Damage& damage, bool clean) {
+void start_and_compare(const FaultyFileSystem& whole_disk, const Survey& whole,
+                       const Damage& damage, bool clean) {
   auto disk = whole_disk.clone();
   switch (damage.how) {
-    case How::change: disk->flip_byte(damage.path, damage.offset); break;
-    case How::cut: disk->cut(damage.path, damage.offset); break;
-    case How::remove: ASSERT_EQ(disk->unlink(damage.path), FileError{}); break;
+    case How::change:
+      disk->flip_byte(damage.path, damage.offset);
+      break;
+    case How::cut:
+      disk->cut(damage.path, damage.offset);
+      break;
+    case How::remove:
+      ASSERT_EQ(disk->unlink(damage.path), FileError{});
+      break;
   }
   SCOPED_TRACE(damage.path + " at " + std::to_string(damage.offset) + ", how " +
                std::to_string(static_cast<int>(damage.how)));
@@ -288,7 +298,8 @@ TEST_F(DamagedStore, AnOlderFormatIsRefusedWithWords) {
 
 TEST_F(DamagedStore, FilesOfQueuesThatAreNotDurableAreGoneAfterACrash) {
   const std::string path = "/d/transient/0000000000000009/0/00000001.seg";
-  for (size_t slash = path.find('/', 3); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+  for (size_t slash = path.find('/', 3); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
     (void)fs_.make_directory(path.substr(0, slash));
   }
   ASSERT_TRUE(fs_.open(path, FileSystem::Open::create));

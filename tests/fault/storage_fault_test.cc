@@ -66,9 +66,15 @@ TEST(StorageFault, AFailedSyncIsNotRepeatedAndNothingConfirmedIsLost) {
   one_failure_everywhere("sync", errc::io_error);
 }
 TEST(StorageFault, AFailedWriteGoesToANewFile) { one_failure_everywhere("write", errc::io_error); }
-TEST(StorageFault, AFullDiskAtAnyWriteIsGotOver) { one_failure_everywhere("write", errc::no_space_on_device); }
-TEST(StorageFault, AFailedDirectorySyncIsGotOver) { one_failure_everywhere("sync_dir", errc::io_error); }
-TEST(StorageFault, TooManyOpenFilesIsGotOver) { one_failure_everywhere("create", errc::too_many_files_open); }
+TEST(StorageFault, AFullDiskAtAnyWriteIsGotOver) {
+  one_failure_everywhere("write", errc::no_space_on_device);
+}
+TEST(StorageFault, AFailedDirectorySyncIsGotOver) {
+  one_failure_everywhere("sync_dir", errc::io_error);
+}
+TEST(StorageFault, TooManyOpenFilesIsGotOver) {
+  one_failure_everywhere("create", errc::too_many_files_open);
+}
 
 TEST(StorageFault, WhileTheDiskIsFullAppendsAreRefusedAndWaitersWaitThenAllGoesOn) {
   (void)set_log_level("off");
@@ -80,7 +86,8 @@ TEST(StorageFault, WhileTheDiskIsFullAppendsAreRefusedAndWaitersWaitThenAllGoesO
   ASSERT_TRUE(w.commit());
   bool full = true;
   fs.set_fault([&](const std::string& k, const std::string&) -> FileError {
-    return full && k == "write" ? FileError(errc::make_error_code(errc::no_space_on_device)) : FileError{};
+    return full && k == "write" ? FileError(errc::make_error_code(errc::no_space_on_device))
+                                : FileError{};
   });
   ASSERT_TRUE(w.append(2));
   bool done = false;

@@ -14,7 +14,8 @@ std::vector<StorageWorld::Found> look_at_all(StorageWorld& w) {
 }
 
 size_t times_in(const StorageWorld::Found& found, uint32_t id) {
-  return static_cast<size_t>(std::count(found.fresh.begin(), found.fresh.end(), id)) + found.parked.count(id);
+  return static_cast<size_t>(std::count(found.fresh.begin(), found.fresh.end(), id)) +
+         found.parked.count(id);
 }
 
 // A publish to several queues is confirmed once, when each of them has it.
@@ -46,8 +47,8 @@ TEST(StorageScenario, AConfirmForManyQueuesMeansAllOfThem) {
       });
 }
 
-// Rejected, due, delivered, rejected again, postponed, acknowledged at last; another one runs into the limit and goes to
-// another queue.
+// Rejected, due, delivered, rejected again, postponed, acknowledged at last; another one runs into
+// the limit and goes to another queue.
 TEST(StorageScenario, ARetryFromRejectionToTheLimit) {
   crash_everywhere(
       "retry until the limit",
@@ -75,7 +76,8 @@ TEST(StorageScenario, ARetryFromRejectionToTheLimit) {
         w.commit();
       },
       [](StorageWorld& w) {
-        const Promise lucky = w.promises[1], poison = w.promises[2];  // commit() below would raise them
+        const Promise lucky = w.promises[1],
+                      poison = w.promises[2];  // commit() below would raise them
         for (const RecoveredOrigin& o : w.log(1).recovered_origins()) {
           // What a start does with a half-done move: the target has it, the source goes.
           const Position source{o.origin.segment, o.origin.ordinal, 0};
@@ -186,7 +188,8 @@ TEST(StorageScenario, AStragglerKeepsItsBlocksAndNoMore) {
   }
 }
 
-// The other way the events may be lost: what a skip record covers is gone, and the count is right in the end.
+// The other way the events may be lost: what a skip record covers is gone, and the count is right
+// in the end.
 TEST(StorageScenario, HolesRuleOverAnAckLogThatWasLost) {
   (void)set_log_level("off");
   FaultyFileSystem fs;
@@ -206,12 +209,14 @@ TEST(StorageScenario, HolesRuleOverAnAckLogThatWasLost) {
   std::vector<uint32_t> served;
   StorageWorld::Out out;
   while ((out = w.deliver()).there) served.push_back(out.id);
-  for (uint32_t id : {7u, 15u, 24u}) EXPECT_EQ(std::count(served.begin(), served.end(), id), 1) << id;
+  for (uint32_t id : {7u, 15u, 24u})
+    EXPECT_EQ(std::count(served.begin(), served.end(), id), 1) << id;
   EXPECT_LT(served.size(), 12u);
   EXPECT_EQ(w.log().fresh_count(), 0u);
 }
 
-// Level os: confirmed is what the kernel has. Kill -9 loses nothing; a power cut may, and never mixes anything up.
+// Level os: confirmed is what the kernel has. Kill -9 loses nothing; a power cut may, and never
+// mixes anything up.
 void os_level(const char* name, bool power_cut) {
   crash_everywhere(
       name,
@@ -228,14 +233,19 @@ void os_level(const char* name, bool power_cut) {
       },
       [power_cut](StorageWorld& w) {
         if (!power_cut) return w.check();
-        for (auto& [id, p] : w.promises) p = {.settle_asked = p.settle_asked, .counter_asked = p.counter_asked,
-                                              .park_asked = p.park_asked, .due_ms = p.due_ms};
+        for (auto& [id, p] : w.promises)
+          p = {.settle_asked = p.settle_asked,
+               .counter_asked = p.counter_asked,
+               .park_asked = p.park_asked,
+               .due_ms = p.due_ms};
         w.check();
       },
       {.durability = Durability::os, .kills_only = !power_cut});
 }
 TEST(StorageScenario, AtLevelOsAKillLosesNothing) { os_level("level os, kill -9", false); }
-TEST(StorageScenario, AtLevelOsAPowerCutLosesButMixesNothingUp) { os_level("level os, power cut", true); }
+TEST(StorageScenario, AtLevelOsAPowerCutLosesButMixesNothingUp) {
+  os_level("level os, power cut", true);
+}
 
 }  // namespace
 }  // namespace tarry

@@ -25,7 +25,7 @@ namespace tarry {
 
 /// What the world was told about one message, and what it therefore may find after a crash.
 struct Promise {
-  bool durable = false;         // its append was confirmed
+  bool durable = false;  // its append was confirmed
   bool settle_asked = false;
   bool settle_durable = false;
   uint32_t counter_durable = 0, counter_asked = 0;
@@ -35,7 +35,8 @@ struct Promise {
   bool dying_asked = false, dying_durable = false;
 };
 
-/// A store on a file system that crashes, driven step by step by one thread, with a record of its promises.
+/// A store on a file system that crashes, driven step by step by one thread, with a record of its
+/// promises.
 class StorageWorld {
  public:
   static constexpr size_t kLogs = 3;
@@ -111,7 +112,9 @@ class StorageWorld {
     }
     return true;
   }
-  std::string body(uint32_t id) const { return std::to_string(id) + "-" + std::string(body_bytes, 'a' + id % 26); }
+  std::string body(uint32_t id) const {
+    return std::to_string(id) + "-" + std::string(body_bytes, 'a' + id % 26);
+  }
   bool append(uint32_t id, size_t to = 0, const Origin* origin = nullptr) {
     RecordParts parts;
     parts.published_ms = 1000;
@@ -176,14 +179,15 @@ class StorageWorld {
   void die(const Out& out) {
     if (!out.there) return;
     promises[out.id].dying_asked = true;
-    logs_[0]->mark_dying(out.position, {.reason = 3, .delivery_count = 7, .died_ms = 4000, .error = "fatal"});
+    logs_[0]->mark_dying(out.position,
+                         {.reason = 3, .delivery_count = 7, .died_ms = 4000, .error = "fatal"});
   }
 
   // -- After a crash
 
   struct Found {
     std::set<uint32_t> dying;
-    std::vector<uint32_t> fresh;                 // in order
+    std::vector<uint32_t> fresh;  // in order
     std::map<uint32_t, RecoveredPark> parked;
     std::map<uint32_t, uint32_t> counters;
   };
@@ -298,8 +302,9 @@ struct CrashOptions {
   bool kills_only = false;  // the kernel survives
 };
 
-/// Runs the scenario with a crash at its call 1, 2, 3, ... until it finishes; after each, with each way of losing
-/// what was not synced, opens and checks; then also with a crash at each call of that opening.
+/// Runs the scenario with a crash at its call 1, 2, 3, ... until it finishes; after each, with each
+/// way of losing what was not synced, opens and checks; then also with a crash at each call of that
+/// opening.
 inline void crash_everywhere(const char* name, const Scenario& scenario, const Check& check,
                              CrashOptions options = {}) {
   (void)set_log_level("off");  // damage is reported at each of many thousand runs
@@ -359,18 +364,19 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
           world.stop();
         }
         SCOPED_TRACE("crash in recovery at call " + std::to_string(m));
-        again->reboot(options.kills_only
-                          ? FaultyFileSystem::Survives::everything
-                          : FaultyFileSystem::kAllWays[(n + m) % std::size(FaultyFileSystem::kAllWays)],
-                      static_cast<uint32_t>(n * 31 + m));
+        again->reboot(
+            options.kills_only
+                ? FaultyFileSystem::Survives::everything
+                : FaultyFileSystem::kAllWays[(n + m) % std::size(FaultyFileSystem::kAllWays)],
+            static_cast<uint32_t>(n * 31 + m));
         open_and_check(*again);
         if (testing::Test::HasFailure()) return;
         if (complete) break;
       }
     }
   }
-  std::printf("%s: %llu crash points, %llu openings checked\n", name, static_cast<unsigned long long>(points),
-              static_cast<unsigned long long>(openings));
+  std::printf("%s: %llu crash points, %llu openings checked\n", name,
+              static_cast<unsigned long long>(points), static_cast<unsigned long long>(openings));
   EXPECT_GT(points, 10u);
 }
 

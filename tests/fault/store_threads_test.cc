@@ -1,5 +1,5 @@
-// The store with all its threads: shards that publish, settle, reject and wait, definitions beside them, disk reads. For
-// the thread sanitizer above all; what is durable is counted after a start.
+// The store with all its threads: shards that publish, settle, reject and wait, definitions beside
+// them, disk reads. For the thread sanitizer above all; what is durable is counted after a start.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,10 +23,12 @@ namespace {
 
 class StoreThreads : public testing::Test {
  protected:
-  static constexpr size_t kShards = 2, kLogsEach = 40;  // more than get a sync each: one syncfs for all
+  static constexpr size_t kShards = 2,
+                          kLogsEach = 40;  // more than get a sync each: one syncfs for all
 
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tarry-threads-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "tarry-threads-XXXXXX").string();
     dir_ = ::mkdtemp(pattern.data());
   }
   void TearDown() override {
@@ -103,7 +105,10 @@ class StoreThreads : public testing::Test {
       for (int i = 0; i < 3 && log->peek(fetched) == Fetch::ok; ++i) {
         log->take();
         if (i == 1) {
-          log->park(fetched.position, {.due_ms = 1'000'000, .rejected_ms = 1000, .counter = 1, .delay_ms = 5,
+          log->park(fetched.position, {.due_ms = 1'000'000,
+                                       .rejected_ms = 1000,
+                                       .counter = 1,
+                                       .delay_ms = 5,
                                        .error = "why"});
         } else {
           log->settle({fetched.position, 1});
@@ -112,8 +117,10 @@ class StoreThreads : public testing::Test {
       }
     }
     w.store->when_durable([&w, rounds] {
-      if (++w.rounds < rounds) play(w, rounds);
-      else w.finished.set_value();
+      if (++w.rounds < rounds)
+        play(w, rounds);
+      else
+        w.finished.set_value();
     });
   }
 
@@ -130,7 +137,8 @@ TEST_F(StoreThreads, WhatIsDurableIsThereAfterAStart) {
   std::atomic<bool> over{false};
   std::thread definer([&] {
     for (int i = 0; !over; ++i) {
-      store_->definitions().write_and_wait({{{"k" + std::to_string(i % 50), std::to_string(i)}}, {}});
+      store_->definitions().write_and_wait(
+          {{{"k" + std::to_string(i % 50), std::to_string(i)}}, {}});
       if (!store_->definitions().next_queue_id()) store_->definitions().when_queue_id([] {});
     }
   });
@@ -140,7 +148,8 @@ TEST_F(StoreThreads, WhatIsDurableIsThereAfterAStart) {
   }
   uint64_t expected = 0;
   for (auto& worker : workers_) {
-    ASSERT_EQ(worker->finished.get_future().wait_for(std::chrono::seconds(100)), std::future_status::ready);
+    ASSERT_EQ(worker->finished.get_future().wait_for(std::chrono::seconds(100)),
+              std::future_status::ready);
     expected += worker->appended - worker->settled;
   }
   over = true;

@@ -9,7 +9,8 @@ namespace {
 
 using namespace tarry;
 
-/// A broker that outlives many inputs, and a new one now and then, so that what they left does not pile up.
+/// A broker that outlives many inputs, and a new one now and then, so that what they left does not
+/// pile up.
 class FuzzedBroker final : public BrokerTest {
  public:
   FuzzedBroker() { FUZZ_CHECK(try_start().empty()); }

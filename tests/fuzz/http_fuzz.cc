@@ -19,8 +19,9 @@ struct Answered final : http::Responder::Sink {
 
 }  // namespace
 
-/// Input: lines. The first is the method, the second the path with its query, the third the user, the rest the body.
-/// Every request that the table of routes lets in is answered, with a status that HTTP has.
+/// Input: lines. The first is the method, the second the path with its query, the third the user,
+/// the rest the body. Every request that the table of routes lets in is answered, with a status
+/// that HTTP has.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static http_test::FakeManagement management;
   static http::ManagementApi api(management);

@@ -21,8 +21,8 @@ using namespace tarry;
 constexpr uint64_t kIncarnation = 0x1122334455667788;
 constexpr uint32_t kSegmentNumber = 0x2a;
 
-/// A file's bytes from the input, with what a fuzzer does not guess put right: the header, and, if `repair`, the checksum
-/// of each record or event that the lengths in front of them give.
+/// A file's bytes from the input, with what a fuzzer does not guess put right: the header, and, if
+/// `repair`, the checksum of each record or event that the lengths in front of them give.
 std::vector<std::byte> file_bytes(ByteSpan body, bool ack_log, bool repair) {
   std::vector<std::byte> out(kFileHeaderBytes);
   FileHeader header;
@@ -82,7 +82,8 @@ Seen open_and_read(FaultyFileSystem& files) {
   seen.fresh = (*log)->fresh_count();
   seen.parked = (*log)->recovered_parked().size();
   seen.dying = (*log)->recovered_dying().size();
-  for (const RecoveredPark& parked : (*log)->recovered_parked()) (void)(*log)->park_error(parked.position);
+  for (const RecoveredPark& parked : (*log)->recovered_parked())
+    (void)(*log)->park_error(parked.position);
   for (int turn = 0; turn < 10'000 && (*log)->fresh_count() > 0; ++turn) {
     Fetched fetched;
     const Fetch got = (*log)->peek(fetched);
@@ -101,8 +102,9 @@ Seen open_and_read(FaultyFileSystem& files) {
 
 }  // namespace
 
-/// Input: a byte of flags, two bytes that say how long the segment is, the segment behind its header, the ack log behind
-/// its. Whatever is in them, the log opens or is put aside; and what the first start made of it the second one finds.
+/// Input: a byte of flags, two bytes that say how long the segment is, the segment behind its
+/// header, the ack log behind its. Whatever is in them, the log opens or is put aside; and what the
+/// first start made of it the second one finds.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const bool quiet = set_log_level("off");
   FUZZ_CHECK(quiet);
@@ -111,12 +113,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool repair = data[0] & 1, with_acks = data[0] & 2;
   const size_t segment_bytes = std::min<size_t>(size - 3, data[1] | data[2] << 8);
   FaultyFileSystem files;
-  for (const char* path : {"/d", "/d/queues", "/d/queues/0000000000000007", "/d/queues/0000000000000007/0"}) {
+  for (const char* path :
+       {"/d", "/d/queues", "/d/queues/0000000000000007", "/d/queues/0000000000000007/0"}) {
     (void)files.make_directory(path);
   }
   const std::string base = "/d/queues/0000000000000007/0/0000002a";
   put_file(files, base + ".seg", file_bytes(in.subspan(3, segment_bytes), false, repair));
-  if (with_acks) put_file(files, base + ".ack", file_bytes(in.subspan(3 + segment_bytes), true, repair));
+  if (with_acks)
+    put_file(files, base + ".ack", file_bytes(in.subspan(3 + segment_bytes), true, repair));
   (void)inspect_log(files, "/d/queues/0000000000000007/0");
   const Seen first = open_and_read(files);
   files.reboot(FaultyFileSystem::Survives::everything, 1);

@@ -12,8 +12,8 @@ class FuzzedSession final : public SessionTest {
  public:
   void TestBody() override {}
 
-  /// Input: a byte of flags, then either bytes as they are, or frames of (type, channel, two bytes of length, payload),
-  /// which are sent well framed.
+  /// Input: a byte of flags, then either bytes as they are, or frames of (type, channel, two bytes
+  /// of length, payload), which are sent well framed.
   void run(const uint8_t* data, size_t size) {
     if (size == 0) return;
     const uint8_t flags = data[0];
@@ -49,7 +49,8 @@ class FuzzedSession final : public SessionTest {
     pump();
     // What came out are whole frames, in the right order for a decoder.
     (void)parse();
-    FUZZ_CHECK(output.empty() || output.size() < kFrameOverheadBytes || pipe.closing || pipe.aborted || stuck);
+    FUZZ_CHECK(output.empty() || output.size() < kFrameOverheadBytes || pipe.closing ||
+               pipe.aborted || stuck);
     clock.advance_ms(60'000);
     on_shard([] {});
     pump();

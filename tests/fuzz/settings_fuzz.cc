@@ -3,8 +3,8 @@
 #include "fuzz/fuzz_support.h"
 #include "tarrymq/runtime/settings.h"
 
-/// A text is refused with one line that says why, or makes settings that say the same again when they are written as a
-/// file of their own names and values.
+/// A text is refused with one line that says why, or makes settings that say the same again when
+/// they are written as a file of their own names and values.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tarry;
   const std::string text(reinterpret_cast<const char*>(data), size);

@@ -23,7 +23,8 @@ const char* const kNowhere = "nowhere";
 }  // namespace
 
 const char* role_name(Role role) {
-  static const char* const kNames[] = {"publisher", "consumer", "getter", "transactor", "admin", "churner", "drainer"};
+  static const char* const kNames[] = {"publisher", "consumer", "getter", "transactor",
+                                       "admin",     "churner",  "drainer"};
   return kNames[static_cast<size_t>(role)];
 }
 
@@ -34,12 +35,17 @@ SimLink::Ends SimClient::ends() {
   return {[this](uint64_t consumed) { on_consumed(consumed); }, [this] { on_link_end(); }};
 }
 
-std::string SimClient::who() const { return std::string(role_name(role_)) + " " + std::to_string(serial_); }
+std::string SimClient::who() const {
+  return std::string(role_name(role_)) + " " + std::to_string(serial_);
+}
 
-/// Number, then padding that the number tells: most are small, some are larger than a frame or a small segment.
+/// Number, then padding that the number tells: most are small, some are larger than a frame or a
+/// small segment.
 std::string SimClient::body_of(uint32_t number) {
   uint32_t mixed = number * 2654435761u;
-  size_t size = mixed % 16 == 3 ? 3000 + mixed % 9000 : mixed % 97 == 5 ? 70'000 : (mixed >> 8) % 200;
+  size_t size = mixed % 16 == 3   ? 3000 + mixed % 9000
+                : mixed % 97 == 5 ? 70'000
+                                  : (mixed >> 8) % 200;
   return std::to_string(number) + " " + std::string(size, static_cast<char>('a' + number % 26));
 }
 
@@ -60,7 +66,9 @@ void SimClient::frame(FrameType type, std::string_view payload) {
   link_->write(sink.text);
 }
 
-void SimClient::when_taken(std::function<void()> what) { taken_callbacks_.emplace_back(written_, std::move(what)); }
+void SimClient::when_taken(std::function<void()> what) {
+  taken_callbacks_.emplace_back(written_, std::move(what));
+}
 
 /// As above, for a method that is answered: until then nothing else is written.
 void SimClient::when_taken_waiting(std::function<void()> what) {
@@ -86,19 +94,23 @@ void SimClient::greet() {
   written_ += kProtocolHeader.size();
   link_->write(std::string(as_text(as_bytes(kProtocolHeader))));
   FieldTable capabilities, properties;
-  for (const char* name : {"consumer_cancel_notify", "connection.blocked", "basic.nack", "publisher_confirms"}) {
+  for (const char* name :
+       {"consumer_cancel_notify", "connection.blocked", "basic.nack", "publisher_confirms"}) {
     capabilities.set(name, FieldValue::boolean(true));
   }
   properties.set("capabilities", FieldValue::table(capabilities));
   const std::string table = properties.encode();
-  say(method::ConnectionStartOk{as_bytes(table), "PLAIN", std::string_view("\0guest\0guest", 12), "en_US"}, 0);
+  say(method::ConnectionStartOk{as_bytes(table), "PLAIN", std::string_view("\0guest\0guest", 12),
+                                "en_US"},
+      0);
   say(method::ConnectionTuneOk{0, kFrameMax, 0}, 0);
   say(method::ConnectionOpen{"/"}, 0);
   say(method::ChannelOpen{});
 }
 
 void SimClient::use(size_t queue) {
-  std::string tag = "c" + std::to_string(consumers_.size() + 1) + "." + std::to_string(next_publish_++);
+  std::string tag =
+      "c" + std::to_string(consumers_.size() + 1) + "." + std::to_string(next_publish_++);
   consumers_[tag] = queue;
   tags_[tag] = {queue, no_ack_};
   used_.insert(queue);
@@ -132,7 +144,8 @@ void SimClient::set_up() {
     case Role::admin:
       return;
   }
-  if (!random_.one_in(6)) say(method::BasicQos{0, static_cast<uint16_t>(random_.between(1, 12)), random_.one_in(3)});
+  if (!random_.one_in(6))
+    say(method::BasicQos{0, static_cast<uint16_t>(random_.between(1, 12)), random_.one_in(3)});
   size_t count = random_.between(1, 3);
   for (size_t i = 0; i < count; ++i) {
     size_t queue = random_.below(model_.queues().size());
@@ -150,11 +163,16 @@ void SimClient::act() {
     return;
   }
   switch (role_) {
-    case Role::publisher: return publish_some();
-    case Role::consumer: return settle_some();
-    case Role::transactor: return transact();
-    case Role::admin: return administer();
-    case Role::churner: return churn();
+    case Role::publisher:
+      return publish_some();
+    case Role::consumer:
+      return settle_some();
+    case Role::transactor:
+      return transact();
+    case Role::admin:
+      return administer();
+    case Role::churner:
+      return churn();
     case Role::getter:
       if (!get_from_ && random_.one_in(2)) {
         size_t queue = random_.below(model_.queues().size());
@@ -165,7 +183,8 @@ void SimClient::act() {
         return;
       }
       return settle_some();
-    case Role::drainer: return;
+    case Role::drainer:
+      return;
   }
 }
 
@@ -210,7 +229,8 @@ void SimClient::publish_one(bool in_transaction) {
   properties.message_id = std::to_string(serial_);
   say(method::BasicPublish{exchange, key, nowhere, false});
   frame(FrameType::header, properties.build(body.size()));
-  for (size_t at = 0; at < body.size(); at += 4000) frame(FrameType::body, std::string_view(body).substr(at, 4000));
+  for (size_t at = 0; at < body.size(); at += 4000)
+    frame(FrameType::body, std::string_view(body).substr(at, 4000));
   if (in_transaction) {
     when_taken([this, publish] { transaction_.push_back(publish); });
     if (nowhere) ++returns_expected_;
@@ -220,7 +240,8 @@ void SimClient::publish_one(bool in_transaction) {
   unconfirmed_[sequence] = publish;
   if (nowhere) returned_[sequence] = false;
   when_taken([this, publish, number] {
-    std::string text = " has published " + std::to_string(number) + (publish.persistent ? "" : ", transient,") + " to";
+    std::string text = " has published " + std::to_string(number) +
+                       (publish.persistent ? "" : ", transient,") + " to";
     for (const CopyKey& copy : publish.copies) text += " " + model_.queues()[copy.queue].name;
     trace(text);
     model_.published(publish, now_ms(), false);
@@ -235,7 +256,8 @@ void SimClient::settle_some() {
     return;
   }
   if (role_ == Role::consumer && !consumers_.empty() && random_.one_in(60)) {
-    auto it = std::next(consumers_.begin(), static_cast<ptrdiff_t>(random_.below(consumers_.size())));
+    auto it =
+        std::next(consumers_.begin(), static_cast<ptrdiff_t>(random_.below(consumers_.size())));
     size_t queue = it->second;
     say(method::BasicCancel{it->first});
     trace(" cancels " + it->first);
@@ -243,9 +265,14 @@ void SimClient::settle_some() {
     return;
   }
   for (uint64_t n = random_.between(1, 4); n > 0 && !unsettled_.empty(); --n) {
-    auto it = std::next(unsettled_.begin(), static_cast<ptrdiff_t>(random_.below(unsettled_.size())));
+    auto it =
+        std::next(unsettled_.begin(), static_cast<ptrdiff_t>(random_.below(unsettled_.size())));
     uint64_t drawn = random_.below(100);
-    settle_one(*it, drawn < 45 ? Verdict::ack : drawn < 85 ? Verdict::requeue : Verdict::reject, random_.one_in(6));
+    settle_one(*it,
+               drawn < 45   ? Verdict::ack
+               : drawn < 85 ? Verdict::requeue
+                            : Verdict::reject,
+               random_.one_in(6));
   }
 }
 
@@ -257,13 +284,15 @@ void SimClient::settle_one(uint64_t tag, Verdict verdict, bool multiple) {
   } else {
     say(method::BasicReject{tag, verdict == Verdict::requeue});
   }
-  unsettled_.erase(multiple ? unsettled_.begin() : unsettled_.find(tag), std::next(unsettled_.find(tag)));
+  unsettled_.erase(multiple ? unsettled_.begin() : unsettled_.find(tag),
+                   std::next(unsettled_.find(tag)));
   when_taken([this, tag, multiple, verdict] { apply(tag, multiple, verdict); });
 }
 
 void SimClient::apply(uint64_t tag, bool multiple, Verdict verdict) {
   static const char* const kVerdicts[] = {" acks ", " requeues ", " rejects "};
-  for (auto it = multiple ? held_.begin() : held_.find(tag); it != held_.end() && it->first <= tag;) {
+  for (auto it = multiple ? held_.begin() : held_.find(tag);
+       it != held_.end() && it->first <= tag;) {
     Held& held = it->second;
     if (held.in_transaction) {
       ++it;
@@ -314,12 +343,14 @@ void SimClient::commit() {
   committing_.emplace();
   committing_->publishes = std::move(transaction_);
   transaction_.clear();
-  for (const Model::Publish& publish : committing_->publishes) model_.published(publish, now_ms(), true);
+  for (const Model::Publish& publish : committing_->publishes)
+    model_.published(publish, now_ms(), true);
   for (auto& [tag, verdict] : transaction_settles_) {
     auto it = held_.find(tag);
     if (it == held_.end()) continue;
-    trace(" in its transaction " + std::to_string(static_cast<int>(verdict)) + " " + model_.queues()[it->second.copy.queue].name +
-          "/" + std::to_string(it->second.copy.number));
+    trace(" in its transaction " + std::to_string(static_cast<int>(verdict)) + " " +
+          model_.queues()[it->second.copy.queue].name + "/" +
+          std::to_string(it->second.copy.number));
     model_.settled(it->second.copy, verdict, now_rounded_up_ms(), true);
     committing_->settled.push_back(it->second.copy);
     held_.erase(it);
@@ -356,7 +387,8 @@ void SimClient::churn() {
   when_taken_waiting([this, queue] { model_.delete_sent(queue); });
 }
 
-/// basic.recover, or the end of the channel or connection: what was delivered, read or not, is given back.
+/// basic.recover, or the end of the channel or connection: what was delivered, read or not, is
+/// given back.
 void SimClient::return_held(bool all_over) {
   trace(" gives back " + std::to_string(held_.size()));
   look_ahead();

@@ -26,18 +26,19 @@ const char* role_name(Role role);
 struct ClientsWorld {
   Model& model;
   Random& random;
-  uint32_t& next_number;              // of the next message
+  uint32_t& next_number;  // of the next message
   std::function<void(const std::string&)> trace;
-  std::vector<size_t> published;      // queues that clients publish to
-  std::vector<size_t> fanout;         // those behind the exchange "both"
-  size_t churned = 0;                 // the queue that comes and goes
-  bool churned_there = false;         // at the end
-  bool all_leave = false;             // what one gives back unseen may come to another out of order
+  std::vector<size_t> published;  // queues that clients publish to
+  std::vector<size_t> fanout;     // those behind the exchange "both"
+  size_t churned = 0;             // the queue that comes and goes
+  bool churned_there = false;     // at the end
+  bool all_leave = false;         // what one gives back unseen may come to another out of order
   std::function<std::string(size_t)> declare_arguments;  // encoded table of a queue
 };
 
-/// One connection with one channel. What it writes and reads it tells the model: what it asked for at the moment at which
-/// the broker took the bytes, what it got at the moment at which it reads it.
+/// One connection with one channel. What it writes and reads it tells the model: what it asked for
+/// at the moment at which the broker took the bytes, what it got at the moment at which it reads
+/// it.
 class SimClient {
  public:
   SimClient(ClientsWorld& world, uint64_t serial, Role role);
@@ -68,7 +69,7 @@ class SimClient {
   struct Incoming {
     uint32_t method = 0;
     std::string payload, header, body;
-    uint64_t end = 0;                 // where in the stream
+    uint64_t end = 0;  // where in the stream
     uint64_t body_size = 0;
     bool seen_already = false;
   };
@@ -104,7 +105,9 @@ class SimClient {
   void return_held(bool all_over);
   void look_ahead();
   uint64_t now_ms() { return link_->shard().now().floor_ms(); }
-  uint64_t now_rounded_up_ms() { return link_->shard().now().ceil_ms(); }  // what a delay is counted from (retry-spec 23)
+  uint64_t now_rounded_up_ms() {
+    return link_->shard().now().ceil_ms();
+  }  // what a delay is counted from (retry-spec 23)
   std::string who() const;
   void trace(const std::string& what) const { world_.trace(who() + what); }
 
@@ -119,22 +122,23 @@ class SimClient {
 
   // What was read
   std::string partial_;
-  uint64_t partial_at_ = 0;           // offset of partial_[0] in the stream
-  uint64_t seen_until_ = 0;           // deliveries up to here were looked at ahead
+  uint64_t partial_at_ = 0;  // offset of partial_[0] in the stream
+  uint64_t seen_until_ = 0;  // deliveries up to here were looked at ahead
   Incoming content_;
   bool over_ = false, waiting_ = false, ready_ = false;
 
-  std::set<size_t> used_;             // queues it consumes or gets from
-  std::map<std::string, size_t> consumers_;   // those that are there
+  std::set<size_t> used_;                    // queues it consumes or gets from
+  std::map<std::string, size_t> consumers_;  // those that are there
   struct Tag {
     size_t queue = 0;
     bool no_ack = false;
   };
-  std::map<std::string, Tag> tags_;           // all that ever were
+  std::map<std::string, Tag> tags_;                                  // all that ever were
   std::map<std::string, std::pair<uint32_t, uint32_t>> last_fresh_;  // tag and priority: number
   bool no_ack_ = false, transactional_ = false;
   std::map<uint64_t, Held> held_;
-  std::vector<CopyKey> taken_together_;       // without acknowledgement, since the socket had nothing left to take
+  std::vector<CopyKey>
+      taken_together_;  // without acknowledgement, since the socket had nothing left to take
   std::set<uint64_t> unsettled_;
   std::optional<size_t> get_from_;
 

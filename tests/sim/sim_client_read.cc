@@ -9,7 +9,8 @@ namespace tarry::sim {
 namespace {
 
 bool has_content(uint32_t id) {
-  return id == method_id::basic_deliver || id == method_id::basic_get_ok || id == method_id::basic_return;
+  return id == method_id::basic_deliver || id == method_id::basic_get_ok ||
+         id == method_id::basic_return;
 }
 
 }  // namespace
@@ -21,7 +22,8 @@ void SimClient::read() {
   if (all) taken_together_.clear();
 }
 
-/// What is on its way to the client counts as delivered for the broker: told to the model now, skipped when it is read.
+/// What is on its way to the client counts as delivered for the broker: told to the model now,
+/// skipped when it is read.
 void SimClient::look_ahead() {
   std::string bytes = link_->look_ahead();
   std::string partial = partial_;
@@ -51,8 +53,10 @@ void SimClient::take(const std::string& bytes, bool ahead) {
 void SimClient::take_frame(FrameType type, ByteSpan payload, uint64_t end, bool ahead) {
   if (type == FrameType::method) {
     uint32_t id = peek_method_id(payload);
-    if (has_content(id)) content_ = {id, std::string(as_text(payload)), "", "", end, 0, false};
-    else if (!ahead) on_method(id, payload);
+    if (has_content(id))
+      content_ = {id, std::string(as_text(payload)), "", "", end, 0, false};
+    else if (!ahead)
+      on_method(id, payload);
     return;
   }
   if (type == FrameType::header) {
@@ -81,7 +85,8 @@ void SimClient::finish_content(bool ahead) {
         return;
       }
     }
-    if (role_ == Role::publisher && !returned_.empty()) model_.fault(who() + " got a return too many");
+    if (role_ == Role::publisher && !returned_.empty())
+      model_.fault(who() + " got a return too many");
     return;
   }
   on_delivery(in, in.method == method_id::basic_get_ok, ahead);
@@ -98,7 +103,8 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
     const auto& m = std::get<method::BasicGetOk>(*parsed);
     tag = m.delivery_tag;
     seen.redelivered = m.redelivered;
-    if (!get_from_ && in.end > seen_until_) return model_.fault(who() + " got what it did not ask for");
+    if (!get_from_ && in.end > seen_until_)
+      return model_.fault(who() + " got what it did not ask for");
     copy.queue = get_from_.value_or(0);
     if (!ahead) get_from_.reset();
   } else {
@@ -109,7 +115,8 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
   }
   if (!got) {
     auto it = tags_.find(consumer);
-    if (it == tags_.end()) return model_.fault(who() + " got a delivery for no consumer of its own: " + consumer);
+    if (it == tags_.end())
+      return model_.fault(who() + " got a delivery for no consumer of its own: " + consumer);
     copy.queue = it->second.queue;
     seen.no_ack = it->second.no_ack;
   }
@@ -123,23 +130,25 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
   seen.has_death = headers.find("x-death") != nullptr;
   seen.at_ms = ahead ? now_ms() : link_->stamp_ms(in.end);
   copy.number = static_cast<uint32_t>(std::atoll(in.body.c_str()));
-  world_.trace(who() + (got ? " got " : " receives ") + model_.queues()[copy.queue].name + "/" + std::to_string(copy.number) +
-               " tag " + std::to_string(tag) + " counter " + std::to_string(seen.counter.value_or(0)) +
-               (seen.redelivered ? " redelivered" : "") + " at " +
-               std::to_string(seen.at_ms));
+  world_.trace(who() + (got ? " got " : " receives ") + model_.queues()[copy.queue].name + "/" +
+               std::to_string(copy.number) + " tag " + std::to_string(tag) + " counter " +
+               std::to_string(seen.counter.value_or(0)) + (seen.redelivered ? " redelivered" : "") +
+               " at " + std::to_string(seen.at_ms));
   if (in.body != body_of(copy.number)) {
     return model_.fault(who() + " got a body that was not sent, " + std::to_string(copy.number));
   }
   const bool untouched = model_.untouched(copy) && !world_.all_leave;
   model_.delivered(copy, seen, serial_);
-  const bool fresh = untouched && !seen.redelivered && seen.counter.value_or(0) == 0 && model_.queues()[copy.queue].published;
+  const bool fresh = untouched && !seen.redelivered && seen.counter.value_or(0) == 0 &&
+                     model_.queues()[copy.queue].published;
   if (fresh && !got && view) {
     // Of one publisher and one priority: in the order of publishing.
-    std::string key = consumer + " " + std::string(view->message_id.value_or("")) + " " + std::to_string(view->priority);
+    std::string key = consumer + " " + std::string(view->message_id.value_or("")) + " " +
+                      std::to_string(view->priority);
     auto& last = last_fresh_[key];
     if (copy.number < last.first) {
-      model_.fault(who() + " got " + std::to_string(copy.number) + " after " + std::to_string(last.first) +
-                   " of the same publisher");
+      model_.fault(who() + " got " + std::to_string(copy.number) + " after " +
+                   std::to_string(last.first) + " of the same publisher");
     }
     last.first = copy.number;
   }
@@ -152,17 +161,23 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
 void SimClient::on_confirm(uint64_t tag, bool multiple, bool ok) {
   if (!ready_) return;  // of the channel before this one
   bool any = false;
-  for (auto it = multiple ? unconfirmed_.begin() : unconfirmed_.find(tag); it != unconfirmed_.end() && it->first <= tag;) {
+  for (auto it = multiple ? unconfirmed_.begin() : unconfirmed_.find(tag);
+       it != unconfirmed_.end() && it->first <= tag;) {
     any = true;
-    if (ok) model_.confirmed(it->second);
-    else model_.refused(it->second);
+    if (ok)
+      model_.confirmed(it->second);
+    else
+      model_.refused(it->second);
     if (auto returned = returned_.find(it->first); returned != returned_.end()) {
-      if (!returned->second) model_.fault(who() + ": a mandatory message without a queue was confirmed and not returned");
+      if (!returned->second)
+        model_.fault(who() +
+                     ": a mandatory message without a queue was confirmed and not returned");
       returned_.erase(returned);
     }
     it = unconfirmed_.erase(it);
   }
-  if (!any) model_.fault(who() + " got a confirm for " + std::to_string(tag) + ", which waits for none");
+  if (!any)
+    model_.fault(who() + " got a confirm for " + std::to_string(tag) + ", which waits for none");
 }
 
 void SimClient::on_method(uint32_t id, ByteSpan payload) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What stands for RocksDB in a simulation: definitions that survive a crash as a prefix of what was written, and a due
-// index that does not survive at all (it is derived).
+// What stands for RocksDB in a simulation: definitions that survive a crash as a prefix of what was
+// written, and a due index that does not survive at all (it is derived).
 
 #include <deque>
 #include <map>
@@ -16,7 +16,8 @@
 
 namespace tarry::sim {
 
-/// The definitions on the simulated disk. Outlives the stores that are opened on it one after the other.
+/// The definitions on the simulated disk. Outlives the stores that are opened on it one after the
+/// other.
 struct DefinitionDisk {
   std::map<std::string, std::string> values;
   uint64_t next_id = 1;
@@ -36,7 +37,9 @@ class SimDefinitionStore final : public DefinitionStore {
     while (!pending_.empty()) write_one();
     apply(batch);
   }
-  std::vector<std::pair<std::string, std::string>> read_all() override { return {disk_.values.begin(), disk_.values.end()}; }
+  std::vector<std::pair<std::string, std::string>> read_all() override {
+    return {disk_.values.begin(), disk_.values.end()};
+  }
   std::optional<std::string> read(std::string_view key) override {
     for (auto one = pending_.rbegin(); one != pending_.rend(); ++one) {
       for (auto put = one->batch.puts.rbegin(); put != one->batch.puts.rend(); ++put) {
@@ -96,10 +99,12 @@ class SimDueTable final : public DueTable {
     for (const DueItem& item : items) tables_[generation].insert_or_assign(item.key(), item);
     return true;
   }
-  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max, DuePage& page) override {
+  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
+            DuePage& page) override {
     const auto& table = tables_[generation];
     auto it = table.lower_bound(from);
-    for (; it != table.end() && it->first.due_ms <= until_due_ms && page.items.size() < count_max; ++it) {
+    for (; it != table.end() && it->first.due_ms <= until_due_ms && page.items.size() < count_max;
+         ++it) {
       page.items.push_back(it->second);
     }
     if (it != table.end()) page.next_due_ms = it->first.due_ms;

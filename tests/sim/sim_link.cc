@@ -6,16 +6,23 @@
 
 namespace tarry::sim {
 
-SimLink::SimLink(Broker& broker, size_t home, Shard& shard, const SessionSettings& settings, size_t window, Ends ends)
-    : broker_(broker), home_(home), shard_(shard), settings_(settings), window_(window), ends_(std::move(ends)) {}
+SimLink::SimLink(Broker& broker, size_t home, Shard& shard, const SessionSettings& settings,
+                 size_t window, Ends ends)
+    : broker_(broker),
+      home_(home),
+      shard_(shard),
+      settings_(settings),
+      window_(window),
+      ends_(std::move(ends)) {}
 
 SimLink::~SimLink() = default;
 
 void SimLink::start() {
   shard_.post([self = shared_from_this()] {
     Connection::Peer peer{"127.0.0.1", 40000, 5672, true, nullptr};
-    self->connection_ = Connection::create(self->broker_.queue_shard(self->home_), self->broker_.access(), self->settings_,
-                                           peer, *self, &self->broker_.connections());
+    self->connection_ =
+        Connection::create(self->broker_.queue_shard(self->home_), self->broker_.access(),
+                           self->settings_, peer, *self, &self->broker_.connections());
   });
 }
 
@@ -56,7 +63,9 @@ uint64_t SimLink::stamp_ms(uint64_t offset) const {
   return it == stamps_.end() ? 0 : it->second;
 }
 
-std::string SimLink::look_ahead() const { return socket_ + std::string(as_text(outbound_.unsent())); }
+std::string SimLink::look_ahead() const {
+  return socket_ + std::string(as_text(outbound_.unsent()));
+}
 
 void SimLink::cut() {
   shard_.post([self = shared_from_this()] { self->finish(); });

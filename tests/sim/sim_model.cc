@@ -6,8 +6,10 @@ namespace tarry::sim {
 
 uint64_t QueueSpec::delay_ms(uint64_t n) const {
   double delay = static_cast<double>(retry_min);
-  if (!multiplier) delay *= static_cast<double>(n);
-  else for (uint64_t i = 1; i < n; ++i) delay *= static_cast<double>(*multiplier);
+  if (!multiplier)
+    delay *= static_cast<double>(n);
+  else
+    for (uint64_t i = 1; i < n; ++i) delay *= static_cast<double>(*multiplier);
   if (retry_max) delay = std::min(delay, static_cast<double>(*retry_max));
   return static_cast<uint64_t>(std::min(delay, 4294967295.0));
 }
@@ -81,7 +83,8 @@ Model::Copy* Model::child_of_dead(const CopyKey& key, const Seen& seen) {
   CopyKey from{*parent, key.number};
   auto it = copies_.find(from);
   if (it == copies_.end()) return nullptr;
-  if (it->second.holder != 0) fault(name(key) + " is delivered while " + name(from) + " is with a consumer");
+  if (it->second.holder != 0)
+    fault(name(key) + " is delivered while " + name(from) + " is with a consumer");
   if (!may_be_dead(from, it->second, seen.at_ms)) {
     fault(name(from) + " was dead-lettered without cause, it was " + describe(it->second));
   }
@@ -96,7 +99,8 @@ Model::Copy* Model::child_of_dead(const CopyKey& key, const Seen& seen) {
   return &copy;
 }
 
-/// It is here, so it can't be where it would have died to. What a crash has taken from there is forgotten.
+/// It is here, so it can't be where it would have died to. What a crash has taken from there is
+/// forgotten.
 void Model::check_not_with_children(const CopyKey& key) {
   for (size_t child : queues_[key.queue].dead_letters_to) {
     auto dead = copies_.find({child, key.number});
@@ -138,14 +142,17 @@ void Model::delivered(const CopyKey& key, const Seen& seen, uint64_t holder) {
     fit = fit || fits(key, copy, copy.places[i], seen);
   }
   if (!fit) {
-    fault(name(key) + " delivered with counter " + std::to_string(counter) + " at " + std::to_string(seen.at_ms) + ", but was " +
-          describe(copy));
+    fault(name(key) + " delivered with counter " + std::to_string(counter) + " at " +
+          std::to_string(seen.at_ms) + ", but was " + describe(copy));
   }
-  if (copy.was_delivered && !copy.crashed_since && !seen.redelivered) fault(name(key) + " redelivered without the flag");
+  if (copy.was_delivered && !copy.crashed_since && !seen.redelivered)
+    fault(name(key) + " redelivered without the flag");
   bool first = !copy.was_delivered && !copy.crashed_since && unseen_since(key, copy) == 0;
-  if (first && !spec.parent && seen.redelivered) fault(name(key) + " delivered first with the flag redelivered");
+  if (first && !spec.parent && seen.redelivered)
+    fault(name(key) + " delivered first with the flag redelivered");
   if (draining_ && copy.expired_by_ms && seen.at_ms > *copy.expired_by_ms) {
-    fault(name(key) + " is served at " + std::to_string(seen.at_ms) + ", but expired by " + std::to_string(*copy.expired_by_ms));
+    fault(name(key) + " is served at " + std::to_string(seen.at_ms) + ", but expired by " +
+          std::to_string(*copy.expired_by_ms));
   }
   check_not_with_children(key);
   check_not_with_parent(key, seen.at_ms);
@@ -196,7 +203,8 @@ void Model::settlement_durable(const CopyKey& key) {
   auto it = copies_.find(key);
   if (it == copies_.end()) return;
   Copy& copy = it->second;
-  // Dead: the source stays until its targets have it, which nobody has said. Otherwise: it was delivered again since.
+  // Dead: the source stays until its targets have it, which nobody has said. Otherwise: it was
+  // delivered again since.
   if (copy.places.back().kind == Place::Kind::dead) {
     copy.uncertain = copy.crashed_since;
     return;
@@ -234,7 +242,8 @@ void Model::purge_sent(size_t queue) {
   auto& list = purged_[queue];
   list.clear();
   purging_.insert(queue);
-  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue; ++it) {
+  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue;
+       ++it) {
     Copy& copy = it->second;
     if (copy.holder != 0) continue;
     // What was quiet before is sure to be hit; the rest may be.
@@ -244,13 +253,15 @@ void Model::purge_sent(size_t queue) {
   }
   // On the way here from a queue that it died in.
   if (const auto& parent = queues_[queue].parent) {
-    for (auto it = copies_.lower_bound({*parent, 0}); it != copies_.end() && it->first.queue == *parent; ++it) {
+    for (auto it = copies_.lower_bound({*parent, 0});
+         it != copies_.end() && it->first.queue == *parent; ++it) {
       it->second.may_vanish = true;
     }
   }
 }
 
-/// Some may have been on the way to a consumer by then: what nobody has seen when all is quiet is gone for good.
+/// Some may have been on the way to a consumer by then: what nobody has seen when all is quiet is
+/// gone for good.
 void Model::purge_done(size_t queue) {
   end_purge(queue);
   auto& list = purged_[queue];
@@ -261,7 +272,8 @@ void Model::purge_done(size_t queue) {
 /// Until its answer it may take what comes meanwhile.
 void Model::end_purge(size_t queue) {
   if (purging_.erase(queue) == 0) return;
-  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue; ++it) {
+  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue;
+       ++it) {
     it->second.may_vanish = true;
   }
 }
@@ -280,13 +292,15 @@ void Model::take_purged() {
 
 void Model::delete_sent(size_t queue) {
   absent_[queue] = was_deleted_[queue] = true;
-  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue; ++it) {
+  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue;
+       ++it) {
     it->second.may_vanish = true;
   }
 }
 
 void Model::delete_done(size_t queue) {
-  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue; ++it) {
+  for (auto it = copies_.lower_bound({queue, 0}); it != copies_.end() && it->first.queue == queue;
+       ++it) {
     Copy& copy = it->second;
     bool may_have_died = std::any_of(copy.places.begin(), copy.places.end(),
                                      [](const Place& p) { return p.kind == Place::Kind::dead; });
@@ -346,7 +360,8 @@ uint64_t Model::last_due_ms() const {
 void Model::check_children(const CopyKey& key, bool must) {
   for (size_t child : queues_[key.queue].dead_letters_to) {
     if (must && !copies_.contains({child, key.number}) && !absent_[child]) {
-      fault(name(key) + " died, and did not come to " + queues_[child].name + "; it was " + describe(copies_.at(key)));
+      fault(name(key) + " died, and did not come to " + queues_[child].name + "; it was " +
+            describe(copies_.at(key)));
     }
   }
 }
@@ -355,7 +370,8 @@ uint64_t Model::longest_postponement_ms() const {
   uint64_t longest = 0;
   for (const QueueSpec& spec : queues_) {
     if (!spec.reject_publish || spec.retry_min == 0) continue;
-    for (uint64_t n = 1; n <= spec.limit.value_or(1); ++n) longest = std::max(longest, spec.delay_ms(n));
+    for (uint64_t n = 1; n <= spec.limit.value_or(1); ++n)
+      longest = std::max(longest, spec.delay_ms(n));
   }
   return longest;
 }
@@ -372,8 +388,10 @@ void Model::check_end(uint64_t now_ms, bool postponed_too) {
       gone = gone || copy.places[i].kind == Place::Kind::gone;
     }
     if (gone) continue;
-    if (may_be_dead(key, copy, now_ms)) check_children(key, true);
-    else fault(name(key) + " is lost, it was " + describe(copy));
+    if (may_be_dead(key, copy, now_ms))
+      check_children(key, true);
+    else
+      fault(name(key) + " is lost, it was " + describe(copy));
   }
 }
 
@@ -385,7 +403,8 @@ std::string Model::describe(const Copy& copy) const {
     if (!text.empty()) text += " or ";
     text += kNames[static_cast<size_t>(place.kind)];
     if (place.kind == Place::Kind::ready || place.kind == Place::Kind::waiting) {
-      text += " with counter " + std::to_string(place.lowest) + ".." + std::to_string(place.highest);
+      text +=
+          " with counter " + std::to_string(place.lowest) + ".." + std::to_string(place.highest);
     }
     if (place.kind == Place::Kind::waiting) text += " until " + std::to_string(place.earliest_ms);
   }

@@ -10,12 +10,12 @@
 
 namespace tarry::sim {
 
-/// A queue of the simulated topology. Every queue has at most one queue that dead-letters into it, and those are
-/// published to by nobody else: so (queue, message number) names one copy.
+/// A queue of the simulated topology. Every queue has at most one queue that dead-letters into it,
+/// and those are published to by nobody else: so (queue, message number) names one copy.
 struct QueueSpec {
   std::string name;
-  bool published = false;               // clients publish to it; else it is a dead-letter target
-  uint64_t retry_min = 0;               // 0: no retries
+  bool published = false;  // clients publish to it; else it is a dead-letter target
+  uint64_t retry_min = 0;  // 0: no retries
   std::optional<uint64_t> multiplier, retry_max, limit;
   std::string dead_letter_exchange, dead_letter_key;
   std::vector<size_t> dead_letters_to;  // empty: what dies is dropped
@@ -38,14 +38,15 @@ struct CopyKey {
 struct Seen {
   std::optional<int64_t> counter;  // the header
   bool redelivered = false, no_ack = false;
-  uint64_t at_ms = 0;              // when the broker's socket took it
+  uint64_t at_ms = 0;  // when the broker's socket took it
   bool has_death = false;
 };
 
 enum class Verdict : uint8_t { ack, requeue, reject };
 
-/// What may be seen, from the clients' side alone: where each copy of a message can be, and with which counter. A copy is
-/// in one place; after a crash it may be back in any place it was in since the last moment that is known to be durable.
+/// What may be seen, from the clients' side alone: where each copy of a message can be, and with
+/// which counter. A copy is in one place; after a crash it may be back in any place it was in since
+/// the last moment that is known to be durable.
 class Model {
  public:
   explicit Model(std::vector<QueueSpec> specs) : queues_(std::move(specs)) {}
@@ -75,7 +76,8 @@ class Model {
   void settlement_durable(const CopyKey& copy);
   /// The transaction may have had effect or not.
   void settlement_unknown(const CopyKey& copy);
-  /// Sent to a consumer without acknowledgement whose connection ended before its socket took all that was sent with it.
+  /// Sent to a consumer without acknowledgement whose connection ended before its socket took all
+  /// that was sent with it.
   void maybe_not_taken(const CopyKey& copy);
   /// Given back by a close or basic.recover.
   void returned(const CopyKey& copy);
@@ -107,7 +109,8 @@ class Model {
   /// From now on nothing may be served that expired before.
   void begin_drain() { draining_ = true; }
   /// Everything was drained and is quiet: what is missing?
-  /// `postponed_too`: also where a full queue may have sent a return back for another period (retry-spec 25).
+  /// `postponed_too`: also where a full queue may have sent a return back for another period
+  /// (retry-spec 25).
   void check_end(uint64_t now_ms, bool postponed_too);
   uint64_t longest_postponement_ms() const;
   size_t copies() const { return copies_.size(); }
@@ -122,24 +125,27 @@ class Model {
     uint64_t earliest_ms = 0;          // waiting: not before
   };
   struct Copy {
-    std::vector<Place> places{Place{}};  // the last is where it is; the others where a crash may put it back
-    bool uncertain = false;              // any of the places
-    bool certain = true;                 // its publish had effect
+    std::vector<Place> places{
+        Place{}};            // the last is where it is; the others where a crash may put it back
+    bool uncertain = false;  // any of the places
+    bool certain = true;     // its publish had effect
     bool may_vanish = false;
     bool persistent = true;
     bool was_delivered = false, crashed_since = false, confirmed = false;
-    bool maybe_unrouted = false;         // its queue may have been missing when it came
+    bool maybe_unrouted = false;  // its queue may have been missing when it came
     std::optional<uint64_t> ttl_ms;
-    std::optional<uint64_t> expires_ms;      // not before
-    std::optional<uint64_t> expired_by_ms;   // it was in its queue by a checkpoint, so not after
-    uint64_t holder = 0;                 // 0: with nobody
+    std::optional<uint64_t> expires_ms;     // not before
+    std::optional<uint64_t> expired_by_ms;  // it was in its queue by a checkpoint, so not after
+    uint64_t holder = 0;                    // 0: with nobody
     uint32_t held_counter = 0;
     uint64_t unseen_base = 0;
-    uint64_t touched = 0;                // number of the last event
-    uint64_t boot = 0;                   // the run of the broker in which it was last delivered
+    uint64_t touched = 0;  // number of the last event
+    uint64_t boot = 0;     // the run of the broker in which it was last delivered
     bool durably_gone() const { return places.size() == 1 && places[0].kind == Place::Kind::gone; }
   };
-  uint64_t unseen_since(const CopyKey& key, const Copy& copy) { return unseen_[key.queue] - copy.unseen_base; }
+  uint64_t unseen_since(const CopyKey& key, const Copy& copy) {
+    return unseen_[key.queue] - copy.unseen_base;
+  }
   bool fits(const CopyKey& key, const Copy& copy, const Place& place, const Seen& seen);
   bool may_be_dead(const CopyKey& key, Copy& copy, uint64_t now_ms);
   Copy* child_of_dead(const CopyKey& key, const Seen& seen);
@@ -153,17 +159,19 @@ class Model {
   void end_purge(size_t queue);
   void take_purged();
   void check_children(const CopyKey& key, bool must);
-  std::string name(const CopyKey& key) const { return queues_[key.queue].name + "/" + std::to_string(key.number); }
+  std::string name(const CopyKey& key) const {
+    return queues_[key.queue].name + "/" + std::to_string(key.number);
+  }
   std::string describe(const Copy& copy) const;
 
   std::vector<QueueSpec> queues_;
   std::map<CopyKey, Copy> copies_;
   std::map<size_t, uint64_t> unseen_;
-  std::map<size_t, bool> absent_;                                     // deleted, or on the way
-  std::map<size_t, bool> was_deleted_;                                // once
+  std::map<size_t, bool> absent_;                                       // deleted, or on the way
+  std::map<size_t, bool> was_deleted_;                                  // once
   std::map<size_t, std::vector<std::pair<CopyKey, uint64_t>>> purged_;  // with `touched`
-  std::set<size_t> purging_;                                          // no answer yet
-  std::vector<std::pair<CopyKey, uint64_t>> purged_for_good_;           // as above, the purge was answered
+  std::set<size_t> purging_;                                            // no answer yet
+  std::vector<std::pair<CopyKey, uint64_t>> purged_for_good_;  // as above, the purge was answered
   std::vector<std::string> faults_;
   bool draining_ = false;
   uint64_t boot_ = 1;

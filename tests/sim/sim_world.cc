@@ -30,8 +30,9 @@ std::vector<QueueSpec> SimWorld::draw_queues(Random& r) {
     for (size_t t : to) q[t].parent = from;
     q[from].dead_letters_to = std::move(to);
   };
-  const char* names[] = {"work", "split", "plain", "prio", "short", "churn", "bare",
-                         "dead.work", "dead.a", "dead.b", "again", "grave", "dead.prio", "dead.short"};
+  const char* names[] = {"work",  "split", "plain",     "prio",      "short",
+                         "churn", "bare",  "dead.work", "dead.a",    "dead.b",
+                         "again", "grave", "dead.prio", "dead.short"};
   for (size_t i = 0; i < q.size(); ++i) {
     q[i].name = names[i];
     q[i].published = i <= 6;
@@ -65,7 +66,15 @@ SimWorld::SimWorld(uint64_t seed, bool verbose)
   session_.handshake_timeout_ms = 0x7fffffff;
   session_.outbound_high_bytes = random_.one_in(3) ? 2000 : 1 << 20;
   clients_world_ = std::make_unique<ClientsWorld>(
-      ClientsWorld{model_, random_, next_number_, [this](const std::string& line) { trace(line); }, {}, {0, 1, 2}, kChurned, false, false,
+      ClientsWorld{model_,
+                   random_,
+                   next_number_,
+                   [this](const std::string& line) { trace(line); },
+                   {},
+                   {0, 1, 2},
+                   kChurned,
+                   false,
+                   false,
                    [this](size_t queue) { return declare_arguments(queue); }});
   for (size_t i = 0; i < model_.queues().size(); ++i) {
     if (model_.queues()[i].published) clients_world_->published.push_back(i);
@@ -77,23 +86,28 @@ SimWorld::~SimWorld() { take_down(); }
 
 // What a step is, drawn anew for each seed: some runs starve the disk, some the clients.
 void SimWorld::draw_weights() {
-  // turn, barrier, barrier with what nobody waits for, store thread, bytes arrive, client acts, client reads, time, drop
+  // turn, barrier, barrier with what nobody waits for, store thread, bytes arrive, client acts,
+  // client reads, time, drop
   static const uint32_t kBase[] = {60, 12, 3, 12, 40, 40, 40, 10, 1};
-  for (uint32_t base : kBase) weights_.push_back(1 + base * static_cast<uint32_t>(random_.between(30, 170)) / 100);
+  for (uint32_t base : kBase)
+    weights_.push_back(1 + base * static_cast<uint32_t>(random_.between(30, 170)) / 100);
   weights_.back() = static_cast<uint32_t>(random_.below(3));
   crash_every_ = random_.one_in(4) ? 0 : random_.between(150, 1500);
   quiet_every_ = random_.between(200, 1200);
 }
 
 void SimWorld::trace(const std::string& line) {
-  for (char c : line) outcome_.trace_hash = (outcome_.trace_hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  for (char c : line)
+    outcome_.trace_hash = (outcome_.trace_hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   if (verbose_) std::printf("%6llu %s\n", static_cast<unsigned long long>(step_), line.c_str());
 }
 
 std::string SimWorld::declare_arguments(size_t queue) const {
   const QueueSpec& spec = model_.queues()[queue];
   FieldTable arguments;
-  auto number = [&](const char* name, uint64_t value) { arguments.set(name, FieldValue::int64(static_cast<int64_t>(value))); };
+  auto number = [&](const char* name, uint64_t value) {
+    arguments.set(name, FieldValue::int64(static_cast<int64_t>(value)));
+  };
   if (spec.retry_min > 0) number("x-delayed-retry-min", spec.retry_min);
   if (spec.retry_min > 0 && spec.multiplier) number("x-delayed-retry-multiplier", *spec.multiplier);
   if (spec.retry_min > 0 && spec.retry_max) number("x-delayed-retry-max", *spec.retry_max);
@@ -104,7 +118,8 @@ std::string SimWorld::declare_arguments(size_t queue) const {
   if (spec.max_priority > 0) number("x-max-priority", spec.max_priority);
   if (!spec.dead_letters_to.empty()) {
     arguments.set("x-dead-letter-exchange", FieldValue::text(spec.dead_letter_exchange));
-    if (!spec.dead_letter_key.empty()) arguments.set("x-dead-letter-routing-key", FieldValue::text(spec.dead_letter_key));
+    if (!spec.dead_letter_key.empty())
+      arguments.set("x-dead-letter-routing-key", FieldValue::text(spec.dead_letter_key));
   }
   return arguments.encode();
 }
@@ -159,9 +174,11 @@ void SimWorld::start_until_it_stays() {
     trace("crash while starting");
     ++outcome_.crashes;
     take_down();
-    fs_.reboot(durability_ == Durability::os ? FaultyFileSystem::Survives::everything
-                                             : FaultyFileSystem::kAllWays[random_.below(std::size(FaultyFileSystem::kAllWays))],
-               static_cast<uint32_t>(random_.next()));
+    fs_.reboot(
+        durability_ == Durability::os
+            ? FaultyFileSystem::Survives::everything
+            : FaultyFileSystem::kAllWays[random_.below(std::size(FaultyFileSystem::kAllWays))],
+        static_cast<uint32_t>(random_.next()));
     model_.crashed();
   }
 }
@@ -193,7 +210,8 @@ void SimWorld::declare_all() {
       ++wanted;
       ExchangeDeclare d;
       d.name = name, d.type = "fanout", d.durable = true;
-      (*vhost)->declare_exchange(actor, d, [&, login](Result<void, PeerError> r) { answers += r ? 1 : 0; });
+      (*vhost)->declare_exchange(actor, d,
+                                 [&, login](Result<void, PeerError> r) { answers += r ? 1 : 0; });
     }
     for (size_t i = 0; i < model_.queues().size(); ++i) {
       if (i == kChurned) continue;
@@ -201,12 +219,18 @@ void SimWorld::declare_all() {
       QueueDeclare d;
       d.name = model_.queues()[i].name, d.durable = true;
       d.arguments = *FieldTable::decode(as_bytes(declare_arguments(i)));
-      (*vhost)->declare_queue(actor, d, [&, login](Result<QueueDeclared, PeerError> r) { answers += r ? 1 : 0; });
+      (*vhost)->declare_queue(
+          actor, d, [&, login](Result<QueueDeclared, PeerError> r) { answers += r ? 1 : 0; });
     }
   });
-  for (int i = 0; i < 200 && answers < wanted; ++i) pump_once(true);  // the first queue waits for ids to be reserved
+  for (int i = 0; i < 200 && answers < wanted; ++i)
+    pump_once(true);  // the first queue waits for ids to be reserved
   run_as_shard(*shards_[0], [&] {
-    for (auto [source, queue] : {std::pair<const char*, size_t>{"both", 0}, {"both", 1}, {"both", 2}, {"graves", 8}, {"graves", 9}}) {
+    for (auto [source, queue] : {std::pair<const char*, size_t>{"both", 0},
+                                 {"both", 1},
+                                 {"both", 2},
+                                 {"graves", 8},
+                                 {"graves", 9}}) {
       ++wanted;
       BindingSpec b;
       b.source = source, b.destination = model_.queues()[queue].name;
@@ -214,13 +238,14 @@ void SimWorld::declare_all() {
     }
   });
   for (int i = 0; i < 200; ++i) pump_once(true);
-  if (answers != wanted) model_.fault("declared " + std::to_string(answers) + " of " + std::to_string(wanted));
+  if (answers != wanted)
+    model_.fault("declared " + std::to_string(answers) + " of " + std::to_string(wanted));
   model_.delete_sent(kChurned);
 }
 
 Role SimWorld::draw_role(size_t index) {
-  static const Role kRoles[] = {Role::publisher, Role::publisher, Role::consumer, Role::consumer, Role::consumer,
-                                Role::transactor, Role::getter, Role::churner};
+  static const Role kRoles[] = {Role::publisher, Role::publisher,  Role::consumer, Role::consumer,
+                                Role::consumer,  Role::transactor, Role::getter,   Role::churner};
   if (index < 8) return kRoles[index];
   return random_.one_in(3) ? Role::admin : random_.one_in(2) ? Role::consumer : Role::publisher;
 }
@@ -229,8 +254,10 @@ void SimWorld::seat(size_t index, Role role) {
   size_t home = random_.below(shard_count_);
   size_t window = role != Role::drainer && random_.one_in(3) ? random_.between(400, 6000) : 1 << 20;
   auto client = std::make_unique<SimClient>(*clients_world_, next_serial_++, role);
-  trace("seat " + std::to_string(index) + ": " + role_name(role) + " " + std::to_string(client->serial()));
-  auto link = std::make_shared<SimLink>(*broker_, home, *shards_[home], session_, window, client->ends());
+  trace("seat " + std::to_string(index) + ": " + role_name(role) + " " +
+        std::to_string(client->serial()));
+  auto link =
+      std::make_shared<SimLink>(*broker_, home, *shards_[home], session_, window, client->ends());
   client->open(std::move(link));
   seats_[index].client = std::move(client);
 }
@@ -242,13 +269,27 @@ void SimWorld::advance(uint64_t ms) { clock_.advance_ms(static_cast<int64_t>(ms)
 void SimWorld::step() {
   SimClient& client = *seats_[random_.below(seats_.size())].client;
   switch (random_.weighted(weights_)) {
-    case 0: shards_[random_.below(shard_count_)]->run_turn_for_test(); break;
-    case 1: store_->impl().barrier->run_round(false); break;
-    case 2: store_->impl().barrier->run_round(true); break;
-    case 3: store_->impl().store_thread.run_queued(); break;
-    case 4: client.link().arrive(random_.one_in(4) ? random_.between(1, 200) : 1 << 20); break;
-    case 5: client.act(); break;
-    case 6: client.read(); break;
+    case 0:
+      shards_[random_.below(shard_count_)]->run_turn_for_test();
+      break;
+    case 1:
+      store_->impl().barrier->run_round(false);
+      break;
+    case 2:
+      store_->impl().barrier->run_round(true);
+      break;
+    case 3:
+      store_->impl().store_thread.run_queued();
+      break;
+    case 4:
+      client.link().arrive(random_.one_in(4) ? random_.between(1, 200) : 1 << 20);
+      break;
+    case 5:
+      client.act();
+      break;
+    case 6:
+      client.read();
+      break;
     case 7: {
       static const uint64_t kJumps[] = {1, 1, 3, 10, 25, 100, 700, 3000};
       clock_.advance_ns(static_cast<int64_t>(random_.below(1'000'000)));
@@ -333,11 +374,13 @@ bool SimWorld::pump_once(bool lazily) {
   return any;
 }
 
-/// Turns until nothing happens, some time passing so that what is only done lazily is done. Clients start nothing.
+/// Turns until nothing happens, some time passing so that what is only done lazily is done. Clients
+/// start nothing.
 void SimWorld::quiesce() {
   for (int round = 0; round < 25 && !failed() && !fs_.crashed(); ++round) {
     int quiet = 0;
-    for (int i = 0; i < 20'000 && quiet < 4 && !fs_.crashed(); ++i) quiet = pump_once(true) ? 0 : quiet + 1;
+    for (int i = 0; i < 20'000 && quiet < 4 && !fs_.crashed(); ++i)
+      quiet = pump_once(true) ? 0 : quiet + 1;
     if (quiet < 4 && !fs_.crashed()) return model_.fault("it does not come to rest: " + busy_);
     advance(10);
   }
@@ -347,10 +390,11 @@ void SimWorld::check_quiet() {
   for (Seat& seat : seats_) {
     if (seat.client->over()) continue;
     if (seat.client->unconfirmed() > 0) {
-      model_.fault(std::to_string(seat.client->unconfirmed()) + " publishes are never confirmed to " +
-                   std::to_string(seat.client->serial()));
+      model_.fault(std::to_string(seat.client->unconfirmed()) +
+                   " publishes are never confirmed to " + std::to_string(seat.client->serial()));
     }
-    if (seat.client->waiting()) model_.fault("an answer never comes to " + std::to_string(seat.client->serial()));
+    if (seat.client->waiting())
+      model_.fault("an answer never comes to " + std::to_string(seat.client->serial()));
   }
 }
 
@@ -358,7 +402,8 @@ void SimWorld::drain() {
   leave_all();
   if (failed()) return;
   // To the last instant that something waits for, and not beyond it: what is due must be there.
-  uint64_t now = clock_.wall_now().floor_ms(), last = model_.last_due_ms(), longest = model_.longest_postponement_ms();
+  uint64_t now = clock_.wall_now().floor_ms(), last = model_.last_due_ms(),
+           longest = model_.longest_postponement_ms();
   if (last > now) advance(last - now + 1);
   quiesce();
   trace("drain");
@@ -395,8 +440,10 @@ Outcome SimWorld::run() {
     step();
     // Either at some later call of the disk, or here and now.
     if (crash_every_ > 0 && random_.one_in(crash_every_)) {
-      if (random_.one_in(4)) crash();
-      else fs_.crash_at(random_.between(1, 40));
+      if (random_.one_in(4))
+        crash();
+      else
+        fs_.crash_at(random_.between(1, 40));
     }
     if (fs_.crashed()) crash();
     if (!failed() && random_.one_in(quiet_every_)) {

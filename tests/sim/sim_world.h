@@ -18,12 +18,14 @@
 namespace tarry::sim {
 
 struct Outcome {
-  std::vector<std::string> faults;   // empty: all is well
-  uint64_t trace_hash = 0;           // of all that clients saw: the same seed gives the same
-  uint64_t steps = 0, deliveries = 0, retries = 0, deaths = 0, crashes = 0, restarts = 0, copies = 0;
+  std::vector<std::string> faults;  // empty: all is well
+  uint64_t trace_hash = 0;          // of all that clients saw: the same seed gives the same
+  uint64_t steps = 0, deliveries = 0, retries = 0, deaths = 0, crashes = 0, restarts = 0,
+           copies = 0;
 };
 
-/// One simulated broker with its clients, disk and time, all on the calling thread; every choice comes from the seed.
+/// One simulated broker with its clients, disk and time, all on the calling thread; every choice
+/// comes from the seed.
 class SimWorld {
  public:
   SimWorld(uint64_t seed, bool verbose);
@@ -37,7 +39,7 @@ class SimWorld {
   static std::vector<QueueSpec> draw_queues(Random& random);
   void draw_weights();
 
-  bool start();                 // false: the disk crashed meanwhile
+  bool start();  // false: the disk crashed meanwhile
   void start_until_it_stays();
   void take_down();
   void declare_all();
@@ -81,7 +83,7 @@ class SimWorld {
   uint64_t crash_every_ = 0, quiet_every_ = 0;
   Outcome outcome_;
   uint64_t step_ = 0;
-  std::string busy_;   // who did something in the last pump
+  std::string busy_;  // who did something in the last pump
 };
 
 }  // namespace tarry::sim

@@ -1,8 +1,10 @@
-// Deterministic simulation of the whole broker but its sockets: shards, sessions, queues, storage, dead letters, recovery.
+// Deterministic simulation of the whole broker but its sockets: shards, sessions, queues, storage,
+// dead letters, recovery.
 //
 //     sim_test                              the seeds of the test run (200), by GoogleTest
 //     sim_test --seed N                     one seed, with all that its clients see
-//     sim_test --seeds N [--from M]         seeds M .. M+N-1, one line each hundred; stops at the first that fails
+//     sim_test --seeds N [--from M]         seeds M .. M+N-1, one line each hundred; stops at the
+//     first that fails
 //
 // A failing seed prints itself; the same seed does the same again.
 #include <gtest/gtest.h>
@@ -20,7 +22,8 @@ namespace {
 constexpr uint64_t kSeedsATest = 25;
 
 std::string report(uint64_t seed, const Outcome& outcome) {
-  std::string text = "seed " + std::to_string(seed) + " fails at step " + std::to_string(outcome.steps) + ":\n";
+  std::string text =
+      "seed " + std::to_string(seed) + " fails at step " + std::to_string(outcome.steps) + ":\n";
   for (const auto& fault : outcome.faults) text += "  " + fault + "\n";
   return text + "again: sim_test --seed " + std::to_string(seed);
 }
@@ -71,7 +74,8 @@ int run_many(uint64_t from, uint64_t count) {
     crashes += outcome.crashes;
     if ((seed - from) % 100 == 99 || seed + 1 == from + count) {
       std::printf("%llu seeds: %llu deliveries, %llu retries, %llu dead letters, %llu crashes\n",
-                  static_cast<unsigned long long>(seed + 1 - from), static_cast<unsigned long long>(deliveries),
+                  static_cast<unsigned long long>(seed + 1 - from),
+                  static_cast<unsigned long long>(deliveries),
                   static_cast<unsigned long long>(retries), static_cast<unsigned long long>(deaths),
                   static_cast<unsigned long long>(crashes));
       std::fflush(stdout);

@@ -23,8 +23,12 @@ uint32_t scramble(uint32_t x) {
 
 class FaultyFile final : public File {
  public:
-  FaultyFile(FaultyFileSystem& files, std::string path, std::shared_ptr<FaultyFileSystem::Inode> inode)
-      : files_(files), path_(std::move(path)), inode_(std::move(inode)), generation_(files.generation_) {}
+  FaultyFile(FaultyFileSystem& files, std::string path,
+             std::shared_ptr<FaultyFileSystem::Inode> inode)
+      : files_(files),
+        path_(std::move(path)),
+        inode_(std::move(inode)),
+        generation_(files.generation_) {}
 
   Result<size_t> pread(std::span<std::byte> out, uint64_t offset) override {
     std::lock_guard lock(files_.mutex_);
@@ -147,8 +151,10 @@ void FaultyFileSystem::apply(std::vector<std::byte>& bytes, const Write& write) 
     bytes.resize(write.offset);
     return;
   }
-  if (bytes.size() < write.offset + write.bytes.size()) bytes.resize(write.offset + write.bytes.size());
-  std::copy(write.bytes.begin(), write.bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(write.offset));
+  if (bytes.size() < write.offset + write.bytes.size())
+    bytes.resize(write.offset + write.bytes.size());
+  std::copy(write.bytes.begin(), write.bytes.end(),
+            bytes.begin() + static_cast<ptrdiff_t>(write.offset));
 }
 
 void FaultyFileSystem::sync_inode(Inode& inode) {
@@ -167,7 +173,8 @@ void FaultyFileSystem::forget_unsynced(Inode& inode, Survives how, uint32_t seed
     if (how == Survives::nothing) break;
     if (how == Survives::first_writes && i >= (count + 1) / 2) break;
     if (how == Survives::last_writes && i < (count + 1) / 2 && !(last && count == 1)) continue;
-    if (last && (how == Survives::torn || how == Survives::garbage) && !write.truncate && !write.bytes.empty()) {
+    if (last && (how == Survives::torn || how == Survives::garbage) && !write.truncate &&
+        !write.bytes.empty()) {
       size_t keep = scramble(seed + static_cast<uint32_t>(count)) % write.bytes.size();
       if (how == Survives::torn) {
         write.bytes.resize(keep);
@@ -212,14 +219,19 @@ void FaultyFileSystem::reboot(Survives how, uint32_t seed) {
     for (auto& entry : names_) {
       if (!names.contains(entry.first) && survives(entry.first)) names.insert(entry);
     }
-    std::erase_if(names, [&](const auto& e) { return !names_.contains(e.first) && survives(e.first); });
+    std::erase_if(names,
+                  [&](const auto& e) { return !names_.contains(e.first) && survives(e.first); });
     for (const Rename& r : renames_) {
       if (how != Survives::some_names || !durable_names_.contains(r.from)) continue;
       const bool done = survives(r.to + " renamed");
-      if (done && (names_.contains(r.to) || !survives(r.to + " unlinked"))) names[r.to] = r.inode;
-      else names.erase(r.to);
-      if (done) names.erase(r.from);
-      else names[r.from] = r.inode;
+      if (done && (names_.contains(r.to) || !survives(r.to + " unlinked")))
+        names[r.to] = r.inode;
+      else
+        names.erase(r.to);
+      if (done)
+        names.erase(r.from);
+      else
+        names[r.from] = r.inode;
     }
     names_ = std::move(names);
     // Sorted, so that directories come before what is in them.
@@ -259,7 +271,8 @@ std::unique_ptr<FaultyFileSystem> FaultyFileSystem::clone() const {
   return copy;
 }
 
-void FaultyFileSystem::set_fault(std::function<FileError(const std::string&, const std::string&)> fault) {
+void FaultyFileSystem::set_fault(
+    std::function<FileError(const std::string&, const std::string&)> fault) {
   std::lock_guard lock(mutex_);
   fault_ = std::move(fault);
 }
@@ -375,7 +388,8 @@ Result<std::vector<DirectoryEntry>> FaultyFileSystem::list(const std::string& pa
   if (!names_.contains(path)) return no_such_file();
   std::vector<DirectoryEntry> out;
   for (auto& [name, inode] : names_) {
-    if (parent(name) == path && name.size() > path.size()) out.push_back({name.substr(path.size() + 1), !inode});
+    if (parent(name) == path && name.size() > path.size())
+      out.push_back({name.substr(path.size() + 1), !inode});
   }
   return out;
 }
@@ -385,12 +399,16 @@ FileError FaultyFileSystem::sync_directory(const std::string& path) {
   if (crashed_) return io_error();
   if (!path.empty() && path != "/" && !names_.contains(path)) return no_such_file();
   if (FileError error = begin("sync_dir", path)) return error;
-  auto in_directory = [&](const auto& entry) { return parent(entry.first) == (path == "/" ? "" : path); };
-  std::erase_if(durable_names_, [&](const auto& e) { return in_directory(e) && !names_.contains(e.first); });
+  auto in_directory = [&](const auto& entry) {
+    return parent(entry.first) == (path == "/" ? "" : path);
+  };
+  std::erase_if(durable_names_,
+                [&](const auto& e) { return in_directory(e) && !names_.contains(e.first); });
   for (auto& entry : names_) {
     if (in_directory(entry)) durable_names_[entry.first] = entry.second;
   }
-  std::erase_if(renames_, [&](const Rename& r) { return parent(r.to) == (path == "/" ? "" : path); });
+  std::erase_if(renames_,
+                [&](const Rename& r) { return parent(r.to) == (path == "/" ? "" : path); });
   return {};
 }
 
@@ -402,7 +420,8 @@ Result<uint64_t> FaultyFileSystem::free_bytes(const std::string&) {
 Result<std::unique_ptr<FileLock>> FaultyFileSystem::lock(const std::string& path) {
   std::lock_guard lock(mutex_);
   if (crashed_) return io_error();
-  if (!locks_->insert(path).second) return errc::make_error_code(errc::resource_unavailable_try_again);
+  if (!locks_->insert(path).second)
+    return errc::make_error_code(errc::resource_unavailable_try_again);
   if (!names_.contains(path)) names_[path] = std::make_shared<Inode>();
   return std::make_unique<FaultyLock>(locks_, path);
 }

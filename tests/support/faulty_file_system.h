@@ -13,46 +13,50 @@
 
 namespace tarry {
 
-/// A file system in memory that a test can crash at any mutating call (write, sync, truncate, unlink, rename, punch, make
-/// or remove directory, directory sync, creation of a file), and that then forgets what was not synced in one of the
-/// ways that a disk may. Fault model: what was synced (and whose directory was) is kept to the byte. Of the rest, in
-/// each file, any of: all, none, the first writes, all but the last one torn at a byte, or garbage.
-/// Any thread; a crash ends all calls with io_error until reboot().
+/// A file system in memory that a test can crash at any mutating call (write, sync, truncate,
+/// unlink, rename, punch, make or remove directory, directory sync, creation of a file), and that
+/// then forgets what was not synced in one of the ways that a disk may. Fault model: what was
+/// synced (and whose directory was) is kept to the byte. Of the rest, in each file, any of: all,
+/// none, the first writes, all but the last one torn at a byte, or garbage. Any thread; a crash
+/// ends all calls with io_error until reboot().
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Survives : uint8_t {
-    everything,     // as after kill -9: all is there, and no more of it durable than before
-    nothing,        // no unsynced byte, no unsynced name
-    first_writes,   // per file, the first half of its unsynced writes; all names
-    last_writes,    // per file, the second half: an earlier page was lost, a later one was not
-    torn,           // all, but the last write of each file only up to a byte that `seed` picks
-    garbage,        // as torn, and what is missing is there as garbage
-    old_names,      // all bytes, but names as they were last synced
-    some_names,     // all bytes, but of the changes of names only some, whichever came first
+    everything,    // as after kill -9: all is there, and no more of it durable than before
+    nothing,       // no unsynced byte, no unsynced name
+    first_writes,  // per file, the first half of its unsynced writes; all names
+    last_writes,   // per file, the second half: an earlier page was lost, a later one was not
+    torn,          // all, but the last write of each file only up to a byte that `seed` picks
+    garbage,       // as torn, and what is missing is there as garbage
+    old_names,     // all bytes, but names as they were last synced
+    some_names,    // all bytes, but of the changes of names only some, whichever came first
   };
-  static constexpr Survives kAllWays[] = {Survives::everything, Survives::nothing, Survives::first_writes,
-                                          Survives::last_writes, Survives::torn, Survives::garbage, Survives::old_names,
-                                          Survives::some_names};
+  static constexpr Survives kAllWays[] = {
+      Survives::everything, Survives::nothing, Survives::first_writes, Survives::last_writes,
+      Survives::torn,       Survives::garbage, Survives::old_names,    Survives::some_names};
 
   FaultyFileSystem();
   ~FaultyFileSystem() override;
 
   // -- Crashing
 
-  /// The n-th mutating call from now on (1 = the next) crashes: it takes effect in part or not at all.
+  /// The n-th mutating call from now on (1 = the next) crashes: it takes effect in part or not at
+  /// all.
   void crash_at(uint64_t n);
   bool crashed() const;
   /// Mutating calls so far.
   uint64_t calls() const;
-  /// After the crash (or at any time): forgets what does not survive, forgets open files, works again.
+  /// After the crash (or at any time): forgets what does not survive, forgets open files, works
+  /// again.
   void reboot(Survives how, uint32_t seed);
   /// A copy of the present state, crash rules cleared.
   std::unique_ptr<FaultyFileSystem> clone() const;
 
   // -- Faults without a crash
 
-  /// Called for each mutating call with its kind ("write", "sync", "sync_dir", "create", ...) and path; an error is
-  /// returned to the caller. A failed sync drops the unsynced bytes, as a kernel may.
+  /// Called for each mutating call with its kind ("write", "sync", "sync_dir", "create", ...) and
+  /// path; an error is returned to the caller. A failed sync drops the unsynced bytes, as a kernel
+  /// may.
   void set_fault(std::function<FileError(const std::string& kind, const std::string& path)> fault);
   void set_free_bytes(uint64_t bytes);
   /// Reads come with EAGAIN from pread_nowait (a cold page cache).
@@ -94,7 +98,8 @@ class FaultyFileSystem final : public FileSystem {
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;  // null: a directory
 
-  /// Counts the call; an error if it must fail. `torn` is set if it crashes and may take effect in part.
+  /// Counts the call; an error if it must fail. `torn` is set if it crashes and may take effect in
+  /// part.
   FileError begin(const char* kind, const std::string& path, bool* torn = nullptr);
   static void apply(std::vector<std::byte>& bytes, const Write& write);
   void sync_inode(Inode& inode);

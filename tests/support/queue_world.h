@@ -176,9 +176,10 @@ struct RecordingLetters final : DeadLetterSink {
   };
   explicit RecordingLetters(QueueShard& queues) : queues_(queues) {}
   void route(const DeadLetter& l) override {
-    letters.push_back({l.source, l.token, l.reason, std::string(l.exchange), std::string(as_text(as_bytes(l.header))),
-                       std::string(as_text(l.body)), l.routing_keys, l.cycle_queues, l.hops, l.priority,
-                       l.persistent, l.has_delivery_count, l.origin, l.already_in,
+    letters.push_back({l.source, l.token, l.reason, std::string(l.exchange),
+                       std::string(as_text(as_bytes(l.header))), std::string(as_text(l.body)),
+                       l.routing_keys, l.cycle_queues, l.hops, l.priority, l.persistent,
+                       l.has_delivery_count, l.origin, l.already_in,
                        std::string(as_text(l.shown_route)), l.counter});
     if (answer) queues_.dead_letter_done(*l.source, l.token, *answer);
   }
@@ -194,7 +195,8 @@ struct RecordingLetters final : DeadLetterSink {
   QueueShard& queues_;
 };
 
-/// One shard with its queue room over a real store in a temporary directory; the clock stands still until moved.
+/// One shard with its queue room over a real store in a temporary directory; the clock stands still
+/// until moved.
 class QueueWorld : public ::testing::Test {
  protected:
   static constexpr ConnectionId kConnection{7};
@@ -396,7 +398,9 @@ class QueueWorld : public ::testing::Test {
     on_shard([&] { queue_->remove(if_unused, if_empty, here(), ++token_); });
     return last_reply();
   }
-  uint64_t figure(std::atomic<uint64_t> QueueFigures::* which) { return (queue_->figures().*which).load(); }
+  uint64_t figure(std::atomic<uint64_t> QueueFigures::*which) {
+    return (queue_->figures().*which).load();
+  }
   uint64_t ready() { return figure(&QueueFigures::ready); }
   uint64_t delayed() { return figure(&QueueFigures::delayed); }
 

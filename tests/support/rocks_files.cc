@@ -34,7 +34,8 @@ IOStatus read_at(File& file, uint64_t offset, size_t n, rocksdb::Slice* result, 
 class SequentialRocksFile final : public rocksdb::FSSequentialFile {
  public:
   explicit SequentialRocksFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
-  IOStatus Read(size_t n, const IOOptions&, rocksdb::Slice* result, char* scratch, IODebugContext*) override {
+  IOStatus Read(size_t n, const IOOptions&, rocksdb::Slice* result, char* scratch,
+                IODebugContext*) override {
     auto status = read_at(*file_, at_, n, result, scratch);
     if (status.ok()) at_ += result->size();
     return status;
@@ -63,7 +64,8 @@ class RandomRocksFile final : public rocksdb::FSRandomAccessFile {
 
 class WritableRocksFile final : public rocksdb::FSWritableFile {
  public:
-  WritableRocksFile(std::unique_ptr<File> file, uint64_t size) : file_(std::move(file)), size_(size) {}
+  WritableRocksFile(std::unique_ptr<File> file, uint64_t size)
+      : file_(std::move(file)), size_(size) {}
   using FSWritableFile::Append;
   IOStatus Append(const rocksdb::Slice& data, const IOOptions&, IODebugContext*) override {
     const ByteSpan piece = as_bytes(data.ToStringView());
@@ -78,7 +80,9 @@ class WritableRocksFile final : public rocksdb::FSWritableFile {
   }
   IOStatus Close(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
   IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
-  IOStatus Sync(const IOOptions&, IODebugContext*) override { return io_status(file_->sync_data(), "sync"); }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override {
+    return io_status(file_->sync_data(), "sync");
+  }
   uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return size_; }
 
  private:
@@ -89,7 +93,9 @@ class WritableRocksFile final : public rocksdb::FSWritableFile {
 class RocksDirectory final : public rocksdb::FSDirectory {
  public:
   RocksDirectory(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
-  IOStatus Fsync(const IOOptions&, IODebugContext*) override { return io_status(files_.sync_directory(path_), path_); }
+  IOStatus Fsync(const IOOptions&, IODebugContext*) override {
+    return io_status(files_.sync_directory(path_), path_);
+  }
 
  private:
   FileSystem& files_;
@@ -111,21 +117,24 @@ class RocksFiles final : public rocksdb::FileSystem {
   const char* Name() const override { return "tarry"; }
 
   IOStatus NewSequentialFile(const std::string& path, const FileOptions&,
-                             std::unique_ptr<rocksdb::FSSequentialFile>* out, IODebugContext*) override {
+                             std::unique_ptr<rocksdb::FSSequentialFile>* out,
+                             IODebugContext*) override {
     auto file = files_.open(path, tarry::FileSystem::Open::read);
     if (!file) return io_status(file.error(), path);
     *out = std::make_unique<SequentialRocksFile>(std::move(*file));
     return IOStatus::OK();
   }
   IOStatus NewRandomAccessFile(const std::string& path, const FileOptions&,
-                               std::unique_ptr<rocksdb::FSRandomAccessFile>* out, IODebugContext*) override {
+                               std::unique_ptr<rocksdb::FSRandomAccessFile>* out,
+                               IODebugContext*) override {
     auto file = files_.open(path, tarry::FileSystem::Open::read);
     if (!file) return io_status(file.error(), path);
     *out = std::make_unique<RandomRocksFile>(std::move(*file));
     return IOStatus::OK();
   }
   IOStatus NewWritableFile(const std::string& path, const FileOptions&,
-                           std::unique_ptr<rocksdb::FSWritableFile>* out, IODebugContext*) override {
+                           std::unique_ptr<rocksdb::FSWritableFile>* out,
+                           IODebugContext*) override {
     auto file = files_.open(path, tarry::FileSystem::Open::create);
     if (!file) return io_status(file.error(), path);
     auto size = (*file)->size();
@@ -135,15 +144,16 @@ class RocksFiles final : public rocksdb::FileSystem {
     *out = std::make_unique<WritableRocksFile>(std::move(*file), 0);
     return IOStatus::OK();
   }
-  IOStatus NewDirectory(const std::string& path, const IOOptions&, std::unique_ptr<rocksdb::FSDirectory>* out,
-                        IODebugContext*) override {
+  IOStatus NewDirectory(const std::string& path, const IOOptions&,
+                        std::unique_ptr<rocksdb::FSDirectory>* out, IODebugContext*) override {
     auto entries = files_.list(trimmed(path));
     if (!entries) return io_status(entries.error(), path);
     *out = std::make_unique<RocksDirectory>(files_, trimmed(path));
     return IOStatus::OK();
   }
   IOStatus FileExists(const std::string& path, const IOOptions&, IODebugContext*) override {
-    if (files_.list(trimmed(path)) || files_.open(path, tarry::FileSystem::Open::read)) return IOStatus::OK();
+    if (files_.list(trimmed(path)) || files_.open(path, tarry::FileSystem::Open::read))
+      return IOStatus::OK();
     return IOStatus::NotFound(path);
   }
   IOStatus GetChildren(const std::string& path, const IOOptions&, std::vector<std::string>* out,
@@ -167,21 +177,25 @@ class RocksFiles final : public rocksdb::FileSystem {
   IOStatus DeleteDir(const std::string& path, const IOOptions&, IODebugContext*) override {
     return io_status(files_.remove_directory(trimmed(path)), path);
   }
-  IOStatus GetFileSize(const std::string& path, const IOOptions&, uint64_t* out, IODebugContext*) override {
+  IOStatus GetFileSize(const std::string& path, const IOOptions&, uint64_t* out,
+                       IODebugContext*) override {
     auto file = files_.open(path, tarry::FileSystem::Open::read);
     auto size = file ? (*file)->size() : Result<uint64_t>(file.error());
     if (!size) return io_status(size.error(), path);
     *out = *size;
     return IOStatus::OK();
   }
-  IOStatus GetFileModificationTime(const std::string&, const IOOptions&, uint64_t* out, IODebugContext*) override {
+  IOStatus GetFileModificationTime(const std::string&, const IOOptions&, uint64_t* out,
+                                   IODebugContext*) override {
     *out = 0;
     return IOStatus::OK();
   }
-  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions&, IODebugContext*) override {
+  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions&,
+                      IODebugContext*) override {
     return io_status(files_.rename(from, to), from);
   }
-  IOStatus LockFile(const std::string&, const IOOptions&, rocksdb::FileLock** out, IODebugContext*) override {
+  IOStatus LockFile(const std::string&, const IOOptions&, rocksdb::FileLock** out,
+                    IODebugContext*) override {
     *out = new NoLock;
     return IOStatus::OK();
   }
@@ -194,7 +208,8 @@ class RocksFiles final : public rocksdb::FileSystem {
     *out = std::make_shared<NullLogger>();
     return IOStatus::OK();
   }
-  IOStatus GetAbsolutePath(const std::string& path, const IOOptions&, std::string* out, IODebugContext*) override {
+  IOStatus GetAbsolutePath(const std::string& path, const IOOptions&, std::string* out,
+                           IODebugContext*) override {
     *out = path;
     return IOStatus::OK();
   }
@@ -202,7 +217,8 @@ class RocksFiles final : public rocksdb::FileSystem {
     *out = "/d";
     return IOStatus::OK();
   }
-  IOStatus IsDirectory(const std::string& path, const IOOptions&, bool* out, IODebugContext*) override {
+  IOStatus IsDirectory(const std::string& path, const IOOptions&, bool* out,
+                       IODebugContext*) override {
     *out = static_cast<bool>(files_.list(trimmed(path)));
     return IOStatus::OK();
   }

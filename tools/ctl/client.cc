@@ -12,11 +12,13 @@ size_t take(char* bytes, size_t size, size_t count, void* into) {
   return size * count;
 }
 
-int report(void* progress, curl_off_t down_total, curl_off_t down, curl_off_t up_total, curl_off_t up) {
+int report(void* progress, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
+           curl_off_t up) {
   const auto& tell = *static_cast<Client::Progress*>(progress);
   if (!tell) return 0;
   const bool sending = up_total > 0 && up < up_total;
-  tell(static_cast<uint64_t>(sending ? up : down), static_cast<uint64_t>(sending ? up_total : down_total));
+  tell(static_cast<uint64_t>(sending ? up : down),
+       static_cast<uint64_t>(sending ? up_total : down_total));
   return 0;
 }
 
@@ -44,12 +46,15 @@ std::string reason_in(const Answer& answer) {
 Json Answer::json() const {
   if (body.empty()) return nullptr;
   Json value = Json::parse(body, nullptr, false);
-  if (value.is_discarded()) throw Failure{kExitRefused, "the answer is no JSON: is this the HTTP API of a broker?"};
+  if (value.is_discarded())
+    throw Failure{kExitRefused, "the answer is no JSON: is this the HTTP API of a broker?"};
   return value;
 }
 
 void Target::read_uri(const std::string& uri) {
-  const auto bad = [&] { return Failure{kExitUsage, "--uri '" + uri + "': expected http://user:password@host:port"}; };
+  const auto bad = [&] {
+    return Failure{kExitUsage, "--uri '" + uri + "': expected http://user:password@host:port"};
+  };
   std::string rest = uri;
   if (const size_t at = rest.find("://"); at != std::string::npos) {
     scheme = rest.substr(0, at);
@@ -66,8 +71,10 @@ void Target::read_uri(const std::string& uri) {
   }
   const size_t colon = rest.rfind(':');
   if (colon != std::string::npos && rest.find(']', colon) == std::string::npos) {
-    const auto [end, error] = std::from_chars(rest.data() + colon + 1, rest.data() + rest.size(), port);
-    if (error != std::errc{} || end != rest.data() + rest.size() || port < 1 || port > 65535) throw bad();
+    const auto [end, error] =
+        std::from_chars(rest.data() + colon + 1, rest.data() + rest.size(), port);
+    if (error != std::errc{} || end != rest.data() + rest.size() || port < 1 || port > 65535)
+      throw bad();
     rest.resize(colon);
   }
   if (!rest.empty()) host = rest;
@@ -84,12 +91,15 @@ Client::~Client() {
   curl_global_cleanup();
 }
 
-Answer Client::try_call(const std::string& method, const std::string& path, const std::string& body) {
+Answer Client::try_call(const std::string& method, const std::string& path,
+                        const std::string& body) {
   Answer answer;
   const std::string at = target_.scheme + "://" + target_.host + ":" + std::to_string(target_.port);
   const std::string url = at + path;
   curl_easy_reset(curl_);
-  const auto set = [this](CURLoption option, auto value) { curl_easy_setopt(curl_, option, value); };
+  const auto set = [this](CURLoption option, auto value) {
+    curl_easy_setopt(curl_, option, value);
+  };
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_CUSTOMREQUEST, method.c_str());
   set(CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
@@ -99,7 +109,7 @@ Answer Client::try_call(const std::string& method, const std::string& path, cons
   set(CURLOPT_WRITEDATA, static_cast<void*>(&answer.body));
   set(CURLOPT_CONNECTTIMEOUT, 10L);
   set(CURLOPT_TIMEOUT, static_cast<long>(target_.timeout_s));
-  set(CURLOPT_NOPROXY, "*");   // a broker is not reached through a proxy of the web
+  set(CURLOPT_NOPROXY, "*");  // a broker is not reached through a proxy of the web
   set(CURLOPT_PATH_AS_IS, 1L);
   if (!target_.ca_file.empty()) set(CURLOPT_CAINFO, target_.ca_file.c_str());
   if (target_.insecure) set(CURLOPT_SSL_VERIFYPEER, 0L), set(CURLOPT_SSL_VERIFYHOST, 0L);
@@ -116,11 +126,12 @@ Answer Client::try_call(const std::string& method, const std::string& path, cons
   const CURLcode done = curl_easy_perform(curl_);
   curl_slist_free_all(headers);
   if (done == CURLE_OPERATION_TIMEDOUT) {
-    throw Failure{kExitUnreachable, "no answer from " + at + " within " + std::to_string(target_.timeout_s) +
-                                        " s (--timeout)"};
+    throw Failure{kExitUnreachable, "no answer from " + at + " within " +
+                                        std::to_string(target_.timeout_s) + " s (--timeout)"};
   }
   if (done != CURLE_OK) {
-    throw Failure{kExitUnreachable, "cannot reach the broker's HTTP API at " + at + ": " + curl_easy_strerror(done) +
+    throw Failure{kExitUnreachable, "cannot reach the broker's HTTP API at " + at + ": " +
+                                        curl_easy_strerror(done) +
                                         ". Does it run, and is this its http_port? (--uri)"};
   }
   long status = 0;
@@ -132,11 +143,15 @@ Answer Client::try_call(const std::string& method, const std::string& path, cons
 void Client::fail(const std::string& method, const std::string& path, const Answer& answer) const {
   const std::string reason = reason_in(answer);
   if (answer.status == 401) {
-    throw Failure{kExitForbidden, "log-in of user '" + target_.user + "' refused (--user, --password, --uri)"};
+    throw Failure{kExitForbidden,
+                  "log-in of user '" + target_.user + "' refused (--user, --password, --uri)"};
   }
-  if (answer.status == 403) throw Failure{kExitForbidden, "not allowed for user '" + target_.user + "': " + reason};
-  if (answer.status == 404) throw Failure{kExitNotFound, reason == "not found" ? "not found: " + path : reason};
-  if (answer.status == 405) throw Failure{kExitRefused, method + " " + path + ": this broker does not have that"};
+  if (answer.status == 403)
+    throw Failure{kExitForbidden, "not allowed for user '" + target_.user + "': " + reason};
+  if (answer.status == 404)
+    throw Failure{kExitNotFound, reason == "not found" ? "not found: " + path : reason};
+  if (answer.status == 405)
+    throw Failure{kExitRefused, method + " " + path + ": this broker does not have that"};
   throw Failure{kExitRefused, reason};
 }
 
@@ -146,7 +161,9 @@ Answer Client::call(const std::string& method, const std::string& path, const st
   return answer;
 }
 
-Json Client::get(const std::string& path, const Query& query) { return call("GET", with_query(path, query)).json(); }
+Json Client::get(const std::string& path, const Query& query) {
+  return call("GET", with_query(path, query)).json();
+}
 Json Client::send(const std::string& method, const std::string& path, const Json& body) {
   return call(method, path, body.dump(-1, ' ', false, Json::error_handler_t::replace)).json();
 }
@@ -157,8 +174,9 @@ std::string encode(std::string_view part) {
   std::string out;
   for (const char c : part) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || (c == '.' && part != "." && part != "..") || c == '~';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || (c == '.' && part != "." && part != "..") ||
+                       c == '~';
     if (plain) {
       out.push_back(c);
     } else {

@@ -21,7 +21,8 @@ enum ExitCode : int {
   kExitNotFound = 5,     // no such queue, user, ...
 };
 
-/// Ends the command: one line for stderr, and the exit code. Thrown, since a command is a straight line of steps.
+/// Ends the command: one line for stderr, and the exit code. Thrown, since a command is a straight
+/// line of steps.
 struct Failure {
   ExitCode code;
   std::string line;
@@ -32,7 +33,7 @@ using Query = std::vector<std::pair<std::string, std::string>>;
 struct Answer {
   int status = 0;
   std::string body;
-  Json json() const;   // null if there is no body; Failure if it is no JSON
+  Json json() const;  // null if there is no body; Failure if it is no JSON
 };
 
 /// Where the broker's HTTP API is, and as whom.
@@ -41,7 +42,8 @@ struct Target {
   int port = 15672;
   int timeout_s = 60;
   bool insecure = false;
-  /// http://user:password@host:port; parts that are missing stay as they are. Failure if it is no such thing.
+  /// http://user:password@host:port; parts that are missing stay as they are. Failure if it is no
+  /// such thing.
   void read_uri(const std::string& uri);
 };
 
@@ -67,7 +69,8 @@ class Client {
   void on_progress(Progress progress) { progress_ = std::move(progress); }
 
  private:
-  [[noreturn]] void fail(const std::string& method, const std::string& path, const Answer& answer) const;
+  [[noreturn]] void fail(const std::string& method, const std::string& path,
+                         const Answer& answer) const;
 
   const Target target_;
   void* curl_;

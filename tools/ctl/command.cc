@@ -18,8 +18,8 @@ void Session::say(const std::string& line) const {
   if (!quiet) std::cerr << line << "\n";
 }
 
-CLI::App* add_command(CLI::App& app, const std::string& group, const std::string& name, const std::string& help,
-                      std::function<void()> run) {
+CLI::App* add_command(CLI::App& app, const std::string& group, const std::string& name,
+                      const std::string& help, std::function<void()> run) {
   CLI::App* command = app.add_subcommand(name, help);
   command->group(group);
   command->callback(std::move(run));
@@ -34,7 +34,9 @@ Json json_or_text(const std::string& text) {
 Json json_object(const std::string& what, const std::string& text) {
   Json value = Json::parse(text, nullptr, false);
   if (!value.is_object()) {
-    throw Failure{kExitUsage, what + ": expected a JSON object such as '{\"max-length\": 1000}', got '" + text + "'"};
+    throw Failure{
+        kExitUsage,
+        what + ": expected a JSON object such as '{\"max-length\": 1000}', got '" + text + "'"};
   }
   return value;
 }
@@ -55,7 +57,8 @@ std::string password_or_stdin(const std::string& given) {
   if (isatty(STDIN_FILENO) == 1) std::cerr << "Password: ";
   std::string line;
   if (!std::getline(std::cin, line) || line.empty()) {
-    throw Failure{kExitUsage, "a password is needed: as an argument, or as a line of standard input"};
+    throw Failure{kExitUsage,
+                  "a password is needed: as an argument, or as a line of standard input"};
   }
   return line;
 }

@@ -29,9 +29,10 @@ class Session {
 };
 
 /// Adds a command whose work is `run`. The work throws Failure; what it prints goes to stdout.
-CLI::App* add_command(CLI::App& app, const std::string& group, const std::string& name, const std::string& help,
-                      std::function<void()> run);
-/// Reads "3", "true", "{...}" and the like as JSON; what is none is text. For values of policies and parameters.
+CLI::App* add_command(CLI::App& app, const std::string& group, const std::string& name,
+                      const std::string& help, std::function<void()> run);
+/// Reads "3", "true", "{...}" and the like as JSON; what is none is text. For values of policies
+/// and parameters.
 Json json_or_text(const std::string& text);
 /// `text` as a JSON object; Failure that names `what` otherwise.
 Json json_object(const std::string& what, const std::string& text);

@@ -7,35 +7,74 @@ namespace {
 struct List {
   const char* name;
   const char* help;
-  const char* base;      // behind /api/
-  bool in_vhost;         // the list of the vhost given by --vhost; --all-vhosts: of all
+  const char* base;  // behind /api/
+  bool in_vhost;     // the list of the vhost given by --vhost; --all-vhosts: of all
   std::vector<std::string> columns;
 };
 
 const List kLists[] = {
-    {"list_queues", "Queues, and the companions in which retries wait", "queues", true,
+    {"list_queues",
+     "Queues, and the companions in which retries wait",
+     "queues",
+     true,
      {"name", "messages_ready", "messages_unacknowledged", "messages_delayed", "consumers"}},
     {"list_exchanges", "Exchanges", "exchanges", true, {"name", "type", "durable", "internal"}},
-    {"list_bindings", "Bindings", "bindings", true, {"source", "destination_type", "destination", "routing_key"}},
-    {"list_consumers", "Consumers", "consumers", true,
-     {"queue.name", "channel_details.name", "consumer_tag", "ack_required", "prefetch_count", "active"}},
-    {"list_connections", "Client connections", "connections", false,
+    {"list_bindings",
+     "Bindings",
+     "bindings",
+     true,
+     {"source", "destination_type", "destination", "routing_key"}},
+    {"list_consumers",
+     "Consumers",
+     "consumers",
+     true,
+     {"queue.name", "channel_details.name", "consumer_tag", "ack_required", "prefetch_count",
+      "active"}},
+    {"list_connections",
+     "Client connections",
+     "connections",
+     false,
      {"name", "user", "vhost", "state", "channels", "recv_oct", "send_oct"}},
-    {"list_channels", "Channels of all connections", "channels", false,
+    {"list_channels",
+     "Channels of all connections",
+     "channels",
+     false,
      {"name", "user", "consumer_count", "messages_unacknowledged", "prefetch_count", "confirm"}},
     {"list_users", "Users", "users", false, {"name", "tags"}},
     {"list_vhosts", "Virtual hosts", "vhosts", false, {"name", "messages", "description"}},
-    {"list_permissions", "Permissions of all users", "permissions", false, {"vhost", "user", "configure", "write", "read"}},
-    {"list_topic_permissions", "Topic permissions of all users", "topic-permissions", false,
+    {"list_permissions",
+     "Permissions of all users",
+     "permissions",
+     false,
+     {"vhost", "user", "configure", "write", "read"}},
+    {"list_topic_permissions",
+     "Topic permissions of all users",
+     "topic-permissions",
+     false,
      {"vhost", "user", "exchange", "write", "read"}},
-    {"list_policies", "Policies", "policies", true, {"name", "pattern", "apply-to", "priority", "definition"}},
-    {"list_operator_policies", "Operator policies", "operator-policies", true,
+    {"list_policies",
+     "Policies",
+     "policies",
+     true,
      {"name", "pattern", "apply-to", "priority", "definition"}},
-    {"list_parameters", "Runtime parameters", "parameters", false, {"component", "vhost", "name", "value"}},
+    {"list_operator_policies",
+     "Operator policies",
+     "operator-policies",
+     true,
+     {"name", "pattern", "apply-to", "priority", "definition"}},
+    {"list_parameters",
+     "Runtime parameters",
+     "parameters",
+     false,
+     {"component", "vhost", "name", "value"}},
     {"list_global_parameters", "Global parameters", "global-parameters", false, {"name", "value"}},
     {"list_vhost_limits", "Limits of vhosts", "vhost-limits", false, {"vhost", "value"}},
     {"list_user_limits", "Limits of users", "user-limits", false, {"user", "value"}},
-    {"list_nodes", "The nodes of the broker", "nodes", false, {"name", "running", "mem_used", "disk_free", "uptime"}},
+    {"list_nodes",
+     "The nodes of the broker",
+     "nodes",
+     false,
+     {"name", "running", "mem_used", "disk_free", "uptime"}},
 };
 
 struct ListOptions {
@@ -47,7 +86,8 @@ struct ListOptions {
 void list(Session& session, const List& what, const ListOptions& options) {
   const bool one_vhost = what.in_vhost && !options.all_vhosts;
   std::vector<std::string> columns = options.columns.empty() ? what.columns : options.columns;
-  if (options.columns.empty() && what.in_vhost && options.all_vhosts) columns.insert(columns.begin(), "vhost");
+  if (options.columns.empty() && what.in_vhost && options.all_vhosts)
+    columns.insert(columns.begin(), "vhost");
   Query query;
   std::string wanted;
   for (const std::string& column : columns) wanted += (wanted.empty() ? "" : ",") + column;
@@ -61,8 +101,8 @@ void list(Session& session, const List& what, const ListOptions& options) {
 }
 
 void list_user_permissions(Session& session, const std::string& user) {
-  print_rows(session.client().get(path("users", user) + "/permissions"), {"vhost", "configure", "write", "read"},
-             session.format(), !session.quiet);
+  print_rows(session.client().get(path("users", user) + "/permissions"),
+             {"vhost", "configure", "write", "read"}, session.format(), !session.quiet);
 }
 
 }  // namespace
@@ -74,18 +114,21 @@ void add_list_commands(CLI::App& app, Session& session) {
                                     [&session, &what, options] { list(session, what, *options); });
     std::string defaults;
     for (const std::string& column : what.columns) defaults += " " + column;
-    command->add_option("columns", options->columns,
-                        "Fields as the HTTP API names them, nested ones with dots; if none:" + defaults);
+    command->add_option(
+        "columns", options->columns,
+        "Fields as the HTTP API names them, nested ones with dots; if none:" + defaults);
     command->add_option("--name", options->filter, "Only those whose name has this part");
     command->add_flag("--regex", options->regex, "--name is a regular expression");
     command->add_option("--sort", options->sort, "Field to sort by");
     command->add_flag("--reverse", options->reverse, "Sort downwards");
-    if (what.in_vhost) command->add_flag("--all-vhosts", options->all_vhosts, "Of all vhosts, not of --vhost alone");
+    if (what.in_vhost)
+      command->add_flag("--all-vhosts", options->all_vhosts, "Of all vhosts, not of --vhost alone");
   }
   auto user = std::make_shared<std::string>();
   add_command(app, "Lists", "list_user_permissions", "What one user may do, by vhost",
               [&session, user] { list_user_permissions(session, *user); })
-      ->add_option("user", *user, "User name")->required();
+      ->add_option("user", *user, "User name")
+      ->required();
 }
 
 }  // namespace ctl

@@ -1,4 +1,5 @@
-// tarrymqctl: operations on a broker over its HTTP API. A command is a name, its arguments and options.
+// tarrymqctl: operations on a broker over its HTTP API. A command is a name, its arguments and
+// options.
 #include <cstdio>
 #include <cstdlib>
 
@@ -14,27 +15,35 @@ constexpr const char* kFooter =
     "  tarrymqctl -p myvhost set_policy short '^tmp\\.' '{\"max-length\": 1000}'\n"
     "  tarrymqctl --uri https://ops:secret@mq.example:15671 list_connections\n"
     "\n"
-    "Without --uri it speaks to 127.0.0.1:15672 as guest. TARRYMQCTL_URI stands for --uri, and TARRYMQCTL_PASSWORD for\n"
+    "Without --uri it speaks to 127.0.0.1:15672 as guest. TARRYMQCTL_URI stands for --uri, and "
+    "TARRYMQCTL_PASSWORD for\n"
     "--password, which keeps it out of the process list.\n"
     "\n"
-    "Exit status: 0 done, 1 refused by the broker, 2 wrong usage, 3 no broker there or no answer in time,\n"
+    "Exit status: 0 done, 1 refused by the broker, 2 wrong usage, 3 no broker there or no answer "
+    "in time,\n"
     "4 log-in refused or not allowed, 5 not found.";
 
 void add_options(CLI::App& app, ctl::Session& session) {
   using ctl::Session;
-  app.add_option("--uri", session.uri, "Where: http://user:password@host:port (or https://)")->envname("TARRYMQCTL_URI");
+  app.add_option("--uri", session.uri, "Where: http://user:password@host:port (or https://)")
+      ->envname("TARRYMQCTL_URI");
   app.add_option("-H,--hostname", session.target.host, "Host, if not as in the URI");
-  app.add_option("-P,--port", session.target.port, "Port of the HTTP API")->check(CLI::Range(1, 65535));
+  app.add_option("-P,--port", session.target.port, "Port of the HTTP API")
+      ->check(CLI::Range(1, 65535));
   app.add_option("-u,--user", session.target.user, "User name");
   app.add_option("--password", session.target.password, "Password")->envname("TARRYMQCTL_PASSWORD");
-  app.add_option("--cacert", session.target.ca_file, "File with the certificates to trust, for https");
+  app.add_option("--cacert", session.target.ca_file,
+                 "File with the certificates to trust, for https");
   app.add_flag("--insecure", session.target.insecure, "https without a check of the certificate");
-  app.add_option("-p,--vhost", session.vhost, "Virtual host that the command is about")->capture_default_str();
+  app.add_option("-p,--vhost", session.vhost, "Virtual host that the command is about")
+      ->capture_default_str();
   app.add_option("-f,--format", session.format_word, "How results are printed")
-      ->check(CLI::IsMember({"table", "json"}))->capture_default_str();
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
   app.add_flag("-q,--quiet,-s,--silent", session.quiet, "Results alone: no head lines, no remarks");
   app.add_option("--timeout", session.target.timeout_s, "Seconds to wait for one answer")
-      ->check(CLI::Range(1, 86400))->capture_default_str();
+      ->check(CLI::Range(1, 86400))
+      ->capture_default_str();
 }
 
 /// The URI first, then what the other options say over it.
@@ -56,15 +65,17 @@ void resolve_target(CLI::App& app, ctl::Session& session) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Operations on a TarryMQ broker (or another with RabbitMQ's HTTP API).", "tarrymqctl");
+  CLI::App app("Operations on a TarryMQ broker (or another with RabbitMQ's HTTP API).",
+               "tarrymqctl");
   app.set_version_flag("--version", "tarrymqctl " TARRYMQ_VERSION);
   app.require_subcommand(1);
-  app.fallthrough();   // options may stand behind the command, too
+  app.fallthrough();  // options may stand behind the command, too
   app.footer(kFooter);
   app.get_formatter()->column_width(34);
   ctl::Session session;
   add_options(app, session);
-  // Callbacks run within parse(), after all options are known; the first thing that happens then is this.
+  // Callbacks run within parse(), after all options are known; the first thing that happens then is
+  // this.
   app.parse_complete_callback([&] { resolve_target(app, session); });
   ctl::add_status_commands(app, session);
   ctl::add_list_commands(app, session);

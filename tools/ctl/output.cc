@@ -10,10 +10,12 @@ namespace {
 
 constexpr size_t kBarCells = 30;
 
-/// Characters as a terminal counts them, roughly: bytes that continue an UTF-8 sequence take no room.
+/// Characters as a terminal counts them, roughly: bytes that continue an UTF-8 sequence take no
+/// room.
 size_t width(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
 }
 
 /// Control characters would move the cursor.
@@ -29,7 +31,8 @@ void write(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 
 void print_flat(const std::string& name, const Json& value) {
   if (value.is_object() && !value.empty()) {
-    for (const auto& [key, inner] : value.items()) print_flat(name.empty() ? key : name + "." + key, inner);
+    for (const auto& [key, inner] : value.items())
+      print_flat(name.empty() ? key : name + "." + key, inner);
     return;
   }
   write(name + ": " + cell(value) + "\n");
@@ -40,7 +43,8 @@ void print_flat(const std::string& name, const Json& value) {
 std::string cell(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_string()) return tame(value.get<std::string>());
-  if (value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); })) {
+  if (value.is_array() &&
+      std::all_of(value.begin(), value.end(), [](const Json& v) { return v.is_string(); })) {
     std::string out;
     for (const Json& word : value) out += (out.empty() ? "" : ",") + tame(word.get<std::string>());
     return out;
@@ -58,10 +62,12 @@ Json at_path(const Json& object, const std::string& path) {
   const size_t dot = path.find('.');
   if (dot == std::string::npos) return nullptr;
   const auto found = object.find(path.substr(0, dot));
-  return found != object.end() && found->is_object() ? at_path(*found, path.substr(dot + 1)) : Json();
+  return found != object.end() && found->is_object() ? at_path(*found, path.substr(dot + 1))
+                                                     : Json();
 }
 
-void print_rows(const Json& rows, const std::vector<std::string>& columns, Format format, bool head) {
+void print_rows(const Json& rows, const std::vector<std::string>& columns, Format format,
+                bool head) {
   if (format == Format::json) {
     Json out = Json::array();
     for (const Json& row : rows) {
@@ -93,11 +99,13 @@ void print_rows(const Json& rows, const std::vector<std::string>& columns, Forma
 }
 
 void print_object(const Json& object, Format format) {
-  if (format == Format::json) return write(object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (format == Format::json)
+    return write(object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   print_flat("", object);
 }
 
-ProgressBar::ProgressBar(std::string what) : what_(std::move(what)), visible_(isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar(std::string what)
+    : what_(std::move(what)), visible_(isatty(STDERR_FILENO) == 1) {}
 
 ProgressBar::~ProgressBar() {
   if (visible_ && shown_percent_ >= 0) std::fprintf(stderr, "\r\033[K");
@@ -111,7 +119,8 @@ void ProgressBar::show(uint64_t done, uint64_t total, const std::string& note) {
   shown_note_ = note;
   const size_t full = kBarCells * static_cast<size_t>(percent) / 100;
   const std::string bar = std::string(full, '#') + std::string(kBarCells - full, '.');
-  std::fprintf(stderr, "\r\033[K%s [%s] %3d %% %s", what_.c_str(), bar.c_str(), percent, note.c_str());
+  std::fprintf(stderr, "\r\033[K%s [%s] %3d %% %s", what_.c_str(), bar.c_str(), percent,
+               note.c_str());
   std::fflush(stderr);
 }
 

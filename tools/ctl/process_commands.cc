@@ -20,7 +20,8 @@ void backup(Session& session, const std::string& directory, bool wait) {
       now = session.client().get("/api/backup");
     }
   }
-  if (now.value("state", "") == "failed") throw Failure{kExitRefused, "no backup: " + now.value("reason", "")};
+  if (now.value("state", "") == "failed")
+    throw Failure{kExitRefused, "no backup: " + now.value("reason", "")};
   print_object(now, session.format());
 }
 
@@ -49,17 +50,22 @@ void add_process_commands(CLI::App& app, Session& session) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* save = add_command(app, kProcessGroup, "backup",
-                               "Copies the live store into a new directory; a broker started on it has all that was confirmed",
+                               "Copies the live store into a new directory; a broker started on it "
+                               "has all that was confirmed",
                                [=, &session] { backup(session, o->directory, !o->no_wait); });
-  save->add_option("directory", o->directory, "Absolute path on the broker's machine; must not exist yet")->required();
+  save->add_option("directory", o->directory,
+                   "Absolute path on the broker's machine; must not exist yet")
+      ->required();
   save->add_flag("--no-wait", o->no_wait, "Only begin it; backup_status tells the rest");
   add_command(app, kProcessGroup, "backup_status", "How far the last backup is",
               [&session] { print_object(session.client().get("/api/backup"), session.format()); });
-  CLI::App* leave = add_command(app, kProcessGroup, "drain",
-                                "No new clients until the next start; waits for those there are, then closes them (320)",
-                                [=, &session] { drain(session, o->timeout_s, !o->no_wait); });
+  CLI::App* leave = add_command(
+      app, kProcessGroup, "drain",
+      "No new clients until the next start; waits for those there are, then closes them (320)",
+      [=, &session] { drain(session, o->timeout_s, !o->no_wait); });
   leave->add_option("--timeout", o->timeout_s, "Seconds that clients have to go by themselves")
-      ->capture_default_str()->check(CLI::Range(0, 86400));
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86400));
   leave->add_flag("--no-wait", o->no_wait, "Only begin it; drain_status tells the rest");
   add_command(app, kProcessGroup, "drain_status", "How far the drain is",
               [&session] { print_object(session.client().get("/api/drain"), session.format()); });

@@ -14,7 +14,8 @@ struct Schedule {
 
   void add_options(CLI::App& command) {
     command.add_option("--min", min, "First delay in ms");
-    command.add_option("--multiplier", multiplier, "Not set: linear; 1: constant; 2 and more: exponential");
+    command.add_option("--multiplier", multiplier,
+                       "Not set: linear; 1: constant; 2 and more: exponential");
     command.add_option("--max", max, "Longest single delay in ms");
     command.add_option("--limit", limit, "Most redeliveries");
     command.add_option("--jitter", jitter, "Percent around each delay");
@@ -22,8 +23,9 @@ struct Schedule {
   }
   std::vector<std::pair<std::string, int64_t>> given() const {
     std::vector<std::pair<std::string, int64_t>> out;
-    for (const auto& [name, value] : {std::pair{"min", min}, std::pair{"multiplier", multiplier}, std::pair{"max", max},
-                                      std::pair{"limit", limit}, std::pair{"jitter", jitter}, std::pair{"max_age", max_age}}) {
+    for (const auto& [name, value] :
+         {std::pair{"min", min}, std::pair{"multiplier", multiplier}, std::pair{"max", max},
+          std::pair{"limit", limit}, std::pair{"jitter", jitter}, std::pair{"max_age", max_age}}) {
       if (value >= 0) out.emplace_back(name, value);
     }
     return out;
@@ -32,10 +34,13 @@ struct Schedule {
 
 std::string in_seconds(int64_t ms) {
   char text[48];
-  if (ms < 1000) std::snprintf(text, sizeof text, "%lld ms", static_cast<long long>(ms));
-  else if (ms < 120'000) std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(ms) / 1000);
-  else std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(ms / 3'600'000),
-                     static_cast<long long>(ms / 60'000 % 60), static_cast<long long>(ms / 1000 % 60));
+  if (ms < 1000)
+    std::snprintf(text, sizeof text, "%lld ms", static_cast<long long>(ms));
+  else if (ms < 120'000)
+    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(ms) / 1000);
+  else
+    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", static_cast<long long>(ms / 3'600'000),
+                  static_cast<long long>(ms / 60'000 % 60), static_cast<long long>(ms / 1000 % 60));
   return text;
 }
 
@@ -55,7 +60,8 @@ void print_schedule(const Json& answer) {
 /// "3 delivery_limit, 1 rejected", or "none".
 std::string by_reason(const Json& counts) {
   std::string out;
-  for (const auto& [reason, count] : counts.items()) out += (out.empty() ? "" : ", ") + cell(count) + " " + reason;
+  for (const auto& [reason, count] : counts.items())
+    out += (out.empty() ? "" : ", ") + cell(count) + " " + reason;
   return out.empty() ? "none" : out;
 }
 
@@ -63,14 +69,17 @@ std::string by_reason(const Json& counts) {
 void show_so_far(const Json& queue) {
   const Json stats = queue.value("retry_stats", Json::object());
   const auto number = [&](const char* key) { return cell(stats.value(key, Json(0))); };
-  std::cout << "so far: " << number("scheduled") << " began to wait, " << number("redelivered") << " came due, "
-            << number("postponed") << " postponed, " << cell(queue.value("messages_delayed", Json(0))) << " wait now\n"
+  std::cout << "so far: " << number("scheduled") << " began to wait, " << number("redelivered")
+            << " came due, " << number("postponed") << " postponed, "
+            << cell(queue.value("messages_delayed", Json(0))) << " wait now\n"
             << "dead-lettered: " << by_reason(stats.value("dead_lettered", Json::object()))
             << "; dropped: " << by_reason(stats.value("dropped", Json::object())) << "\n";
   const Json lag = stats.value("lag", Json::object());
   if (lag.value("count", uint64_t{0}) == 0) return;
   std::cout << "behind the due time: on average " << cell(lag["mean_ms"]) << " ms, 99 % "
-            << (lag["p99_ms"].is_null() ? "not even within 300000" : "within " + cell(lag["p99_ms"])) << " ms\n";
+            << (lag["p99_ms"].is_null() ? "not even within 300000"
+                                        : "within " + cell(lag["p99_ms"]))
+            << " ms\n";
 }
 
 void show_retry(Session& session, const std::string& queue) {
@@ -85,7 +94,8 @@ void show_retry(Session& session, const std::string& queue) {
     std::cout << (values.empty() ? " none\n" : "\n");
   }
   print_schedule(answer);
-  show_so_far(session.client().get(path("queues", session.vhost, queue), {{"columns", "retry_stats,messages_delayed"}}));
+  show_so_far(session.client().get(path("queues", session.vhost, queue),
+                                   {{"columns", "retry_stats,messages_delayed"}}));
 }
 
 void add_schedules(CLI::App& app, Session& session) {
@@ -95,29 +105,41 @@ void add_schedules(CLI::App& app, Session& session) {
   };
   auto o = std::make_shared<Options>();
   add_command(app, kRetryGroup, "retry", "A queue's retry settings and its schedule",
-              [=, &session] { show_retry(session, o->queue); })->add_option("queue", o->queue)->required();
-  CLI::App* set = add_command(app, kRetryGroup, "retry_set",
-                              "Overrides a queue's retry settings, for rejections from now on", [=, &session] {
-    Json body = Json::object();
-    for (const auto& [name, value] : o->schedule.given()) body[name] = value;
-    if (body.empty()) {
-      throw Failure{kExitUsage, "retry_set needs at least one of --min, --multiplier, --max, --limit, --jitter, --max-age"};
-    }
-    session.client().send("PUT", path("queues", session.vhost, o->queue) + "/retry", body);
-  });
+              [=, &session] { show_retry(session, o->queue); })
+      ->add_option("queue", o->queue)
+      ->required();
+  CLI::App* set = add_command(
+      app, kRetryGroup, "retry_set",
+      "Overrides a queue's retry settings, for rejections from now on", [=, &session] {
+        Json body = Json::object();
+        for (const auto& [name, value] : o->schedule.given()) body[name] = value;
+        if (body.empty()) {
+          throw Failure{kExitUsage,
+                        "retry_set needs at least one of --min, --multiplier, --max, --limit, "
+                        "--jitter, --max-age"};
+        }
+        session.client().send("PUT", path("queues", session.vhost, o->queue) + "/retry", body);
+      });
   set->add_option("queue", o->queue)->required();
   o->schedule.add_options(*set);
-  add_command(app, kRetryGroup, "retry_clear", "Takes the override away: as declared again", [=, &session] {
-    session.client().remove(path("queues", session.vhost, o->queue) + "/retry");
-  })->add_option("queue", o->queue)->required();
-  CLI::App* preview = add_command(app, kRetryGroup, "retry_preview", "What a schedule would be, without any queue",
-                                  [=, &session] {
-    Query query;
-    for (const auto& [name, value] : o->schedule.given()) query.emplace_back(name, std::to_string(value));
-    const Json answer = session.client().get("/api/retry-preview", query);
-    if (session.format() == Format::json) print_object(answer, Format::json);
-    else print_schedule(answer);
-  });
+  add_command(app, kRetryGroup, "retry_clear", "Takes the override away: as declared again",
+              [=, &session] {
+                session.client().remove(path("queues", session.vhost, o->queue) + "/retry");
+              })
+      ->add_option("queue", o->queue)
+      ->required();
+  CLI::App* preview = add_command(app, kRetryGroup, "retry_preview",
+                                  "What a schedule would be, without any queue", [=, &session] {
+                                    Query query;
+                                    for (const auto& [name, value] : o->schedule.given())
+                                      query.emplace_back(name, std::to_string(value));
+                                    const Json answer =
+                                        session.client().get("/api/retry-preview", query);
+                                    if (session.format() == Format::json)
+                                      print_object(answer, Format::json);
+                                    else
+                                      print_schedule(answer);
+                                  });
   o->schedule.add_options(*preview);
 }
 
@@ -129,10 +151,12 @@ struct DelayedOptions {
 };
 
 void list_delayed(Session& session, const DelayedOptions& o) {
-  const Json page = session.client().get(path("queues", session.vhost, o.queue) + "/delayed",
-                                         {{"page", "1"}, {"page_size", std::to_string(o.count)}, {"payload_bytes", "60"}});
-  print_rows(page.value("items", Json::array()), {"id", "due_at", "attempt", "last_error", "routing_key", "payload"},
-             session.format(), !session.quiet);
+  const Json page = session.client().get(
+      path("queues", session.vhost, o.queue) + "/delayed",
+      {{"page", "1"}, {"page_size", std::to_string(o.count)}, {"payload_bytes", "60"}});
+  print_rows(page.value("items", Json::array()),
+             {"id", "due_at", "attempt", "last_error", "routing_key", "payload"}, session.format(),
+             !session.quiet);
 }
 
 void act_on_delayed(Session& session, const DelayedOptions& o) {
@@ -143,26 +167,32 @@ void act_on_delayed(Session& session, const DelayedOptions& o) {
     for (const std::string& id : o.ids) body["ids"].push_back(json_or_text(id));
   }
   if (!o.filter.empty()) body["filter"] = json_object("--filter", o.filter);
-  if (body.size() != 1) throw Failure{kExitUsage, "say which: ids, or --filter, or --all (one of these)"};
-  const Json answer = session.client().send("POST", path("queues", session.vhost, o.queue) + "/delayed/" + o.action, body);
+  if (body.size() != 1)
+    throw Failure{kExitUsage, "say which: ids, or --filter, or --all (one of these)"};
+  const Json answer = session.client().send(
+      "POST", path("queues", session.vhost, o.queue) + "/delayed/" + o.action, body);
   if (session.format() == Format::json) return print_object(answer, Format::json);
   std::cout << cell(answer.value("affected", Json(0))) << " messages\n";
 }
 
 void add_delayed(CLI::App& app, Session& session) {
   auto o = std::make_shared<DelayedOptions>();
-  CLI::App* list = add_command(app, kRetryGroup, "list_delayed", "Messages of a queue that wait to be retried, by due time",
+  CLI::App* list = add_command(app, kRetryGroup, "list_delayed",
+                               "Messages of a queue that wait to be retried, by due time",
                                [=, &session] { list_delayed(session, *o); });
   list->add_option("queue", o->queue)->required();
-  list->add_option("-n,--count", o->count, "How many at most")->capture_default_str()->check(CLI::Range(1, 10000));
+  list->add_option("-n,--count", o->count, "How many at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
   for (const auto& [name, action, help] :
        {std::tuple{"delayed_redeliver", "redeliver", "Lets waiting messages go now"},
         std::tuple{"delayed_dead_letter", "dead-letter", "Dead-letters waiting messages now"},
         std::tuple{"delayed_drop", "drop", "Throws waiting messages away"}}) {
-    CLI::App* act = add_command(app, kRetryGroup, name, help, [=, &session, action = std::string(action)] {
-      o->action = action;
-      act_on_delayed(session, *o);
-    });
+    CLI::App* act =
+        add_command(app, kRetryGroup, name, help, [=, &session, action = std::string(action)] {
+          o->action = action;
+          act_on_delayed(session, *o);
+        });
     act->add_option("queue", o->queue)->required();
     act->add_option("ids", o->ids, "As list_delayed shows them");
     act->add_option("--filter", o->filter, "As a JSON object");

@@ -25,9 +25,10 @@ std::string in_units(uint64_t bytes) {
 std::string in_days(uint64_t ms) {
   const uint64_t s = ms / 1000;
   char text[64];
-  std::snprintf(text, sizeof text, "%llu d %02llu:%02llu:%02llu", static_cast<unsigned long long>(s / 86400),
-                static_cast<unsigned long long>(s / 3600 % 24), static_cast<unsigned long long>(s / 60 % 60),
-                static_cast<unsigned long long>(s % 60));
+  std::snprintf(
+      text, sizeof text, "%llu d %02llu:%02llu:%02llu", static_cast<unsigned long long>(s / 86400),
+      static_cast<unsigned long long>(s / 3600 % 24), static_cast<unsigned long long>(s / 60 % 60),
+      static_cast<unsigned long long>(s % 60));
   return text;
 }
 
@@ -35,7 +36,8 @@ void status(Session& session) {
   const Json overview = session.client().get("/api/overview");
   const Answer nodes = session.client().try_call("GET", "/api/nodes");
   const Json node = nodes.status == 200 && !nodes.json().empty() ? nodes.json()[0] : Json::object();
-  if (session.format() == Format::json) return print_object(Json{{"overview", overview}, {"node", node}}, Format::json);
+  if (session.format() == Format::json)
+    return print_object(Json{{"overview", overview}, {"node", node}}, Format::json);
   const auto number = [](const Json& object, const std::string& path) {
     const Json value = at_path(object, path);
     return value.is_number() ? value.get<uint64_t>() : uint64_t{0};
@@ -43,8 +45,8 @@ void status(Session& session) {
   const auto line = [](const std::string& name, const std::string& value) {
     std::cout << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ') << value << "\n";
   };
-  line("Broker", overview.value("product_name", "") + " " + overview.value("product_version", "") + ", " +
-                     overview.value("node", ""));
+  line("Broker", overview.value("product_name", "") + " " + overview.value("product_version", "") +
+                     ", " + overview.value("node", ""));
   line("Up for", in_days(number(overview, "uptime")));
   for (const Json& listener : overview.value("listeners", Json::array())) {
     line("Listens", listener.value("protocol", "") + " " + listener.value("ip_address", "") + ":" +
@@ -60,20 +62,25 @@ void status(Session& session) {
   if (node.empty()) return;
   line("Memory", in_units(number(node, "mem_used")) + " of " + in_units(number(node, "mem_limit")) +
                      (node.value("mem_alarm", false) ? "  ALARM: publishers are blocked" : ""));
-  line("Disk free", in_units(number(node, "disk_free")) + ", limit " + in_units(number(node, "disk_free_limit")) +
-                        (node.value("disk_free_alarm", false) ? "  ALARM: publishers are blocked" : ""));
-  line("File descriptors", std::to_string(number(node, "fd_used")) + " of " + std::to_string(number(node, "fd_total")));
+  line("Disk free",
+       in_units(number(node, "disk_free")) + ", limit " +
+           in_units(number(node, "disk_free_limit")) +
+           (node.value("disk_free_alarm", false) ? "  ALARM: publishers are blocked" : ""));
+  line("File descriptors",
+       std::to_string(number(node, "fd_used")) + " of " + std::to_string(number(node, "fd_total")));
 }
 
 /// Prints what the check says; a failed one ends with 1.
 void health_check(Session& session, const std::string& path) {
   const Answer answer = session.client().try_call("GET", path);
   if (answer.status == 200) {
-    if (session.format() == Format::json) print_object(answer.json(), Format::json);
-    else if (!session.quiet) std::cout << "ok\n";
+    if (session.format() == Format::json)
+      print_object(answer.json(), Format::json);
+    else if (!session.quiet)
+      std::cout << "ok\n";
     return;
   }
-  if (answer.status != 503) (void)session.client().call("GET", path);   // says why in the usual way
+  if (answer.status != 503) (void)session.client().call("GET", path);  // says why in the usual way
   const Json details = answer.json();
   if (session.format() == Format::json) print_object(details, Format::json);
   throw Failure{kExitRefused, "check failed: " + details.value("reason", "no reason given")};
@@ -83,8 +90,8 @@ void print_log_line(const Json& line, Format format) {
   if (format == Format::json) {
     std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
   } else {
-    std::cout << line.value("time", "") << " " << line.value("level", "") << " " << line.value("category", "") << ": "
-              << cell(line.value("text", Json(""))) << "\n";
+    std::cout << line.value("time", "") << " " << line.value("level", "") << " "
+              << line.value("category", "") << ": " << cell(line.value("text", Json(""))) << "\n";
   }
 }
 
@@ -108,26 +115,34 @@ void add_check(CLI::App& app, Session& session) {
     uint64_t argument = 0;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* check = add_command(app, kStatusGroup, "check",
-                                "A health check: ends with 0 if all is well, with 1 and the reason if not", [=, &session] {
-    const std::string base = "/api/health/checks/";
-    if (options->what == "port") return health_check(session, base + "port-listener/" + std::to_string(options->argument));
-    if (options->what == "retries") {
-      const uint64_t limit = options->argument == 0 ? 60'000 : options->argument;
-      return health_check(session, base + "retries-on-time/" + std::to_string(limit));
-    }
-    health_check(session, base + (options->what == "alive" ? "is-in-service" : options->what == "ready"
-                                      ? "ready-to-serve-clients" : "alarms"));
-  });
-  check->add_option("what", options->what, "alive, ready, alarms, port (with a number) or retries (with a limit in ms)")
-      ->required()->check(CLI::IsMember({"alive", "ready", "alarms", "port", "retries"}));
-  check->add_option("argument", options->argument, "Port number, or the most ms that a due message may be late (60000)");
+  CLI::App* check = add_command(
+      app, kStatusGroup, "check",
+      "A health check: ends with 0 if all is well, with 1 and the reason if not", [=, &session] {
+        const std::string base = "/api/health/checks/";
+        if (options->what == "port")
+          return health_check(session, base + "port-listener/" + std::to_string(options->argument));
+        if (options->what == "retries") {
+          const uint64_t limit = options->argument == 0 ? 60'000 : options->argument;
+          return health_check(session, base + "retries-on-time/" + std::to_string(limit));
+        }
+        health_check(session, base + (options->what == "alive"   ? "is-in-service"
+                                      : options->what == "ready" ? "ready-to-serve-clients"
+                                                                 : "alarms"));
+      });
+  check
+      ->add_option("what", options->what,
+                   "alive, ready, alarms, port (with a number) or retries (with a limit in ms)")
+      ->required()
+      ->check(CLI::IsMember({"alive", "ready", "alarms", "port", "retries"}));
+  check->add_option("argument", options->argument,
+                    "Port number, or the most ms that a due message may be late (60000)");
 }
 
 }  // namespace
 
 void add_status_commands(CLI::App& app, Session& session) {
-  add_command(app, kStatusGroup, "status", "Version, uptime, listeners, objects, messages, memory, disk",
+  add_command(app, kStatusGroup, "status",
+              "Version, uptime, listeners, objects, messages, memory, disk",
               [&session] { status(session); });
   add_command(app, kStatusGroup, "ping", "Whether the broker answers", [&session] {
     (void)session.client().get("/api/whoami");
@@ -140,9 +155,12 @@ void add_status_commands(CLI::App& app, Session& session) {
     bool follow = false;
   };
   auto log = std::make_shared<LogOptions>();
-  CLI::App* tail = add_command(app, kStatusGroup, "log_tail", "The last lines of the broker's log",
-                               [=, &session] { log_tail(session, log->count, log->level, log->follow); });
-  tail->add_option("-n,--lines", log->count, "How many")->capture_default_str()->check(CLI::Range(1, 10000));
+  CLI::App* tail =
+      add_command(app, kStatusGroup, "log_tail", "The last lines of the broker's log",
+                  [=, &session] { log_tail(session, log->count, log->level, log->follow); });
+  tail->add_option("-n,--lines", log->count, "How many")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
   tail->add_option("--level", log->level, "Only lines this grave or graver")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
   tail->add_flag("--follow", log->follow, "Go on with lines to come, until interrupted");

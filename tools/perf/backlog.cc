@@ -16,7 +16,8 @@ namespace {
 uint64_t grown(uint64_t before, uint64_t after) { return after - std::min(before, after); }
 
 double per_message_ns(const ProcessStats& before, const ProcessStats& after, uint64_t messages) {
-  return (after.cpu_seconds - before.cpu_seconds) * 1e9 / static_cast<double>(std::max<uint64_t>(1, messages));
+  return (after.cpu_seconds - before.cpu_seconds) * 1e9 /
+         static_cast<double>(std::max<uint64_t>(1, messages));
 }
 
 /// Seconds it took, and how many went.
@@ -25,12 +26,15 @@ std::pair<double, uint64_t> purge(const Options& options) {
   uint64_t purged = 0;
   int64_t began = now_ns();
   for (uint32_t i = 0; i < options.queues; ++i) {
-    purged += load32(link.call(50, 30, Encoder().u16(0).short_string(queue_name(options, i)).u8(0).bytes, 31).data());
+    purged += load32(
+        link.call(50, 30, Encoder().u16(0).short_string(queue_name(options, i)).u8(0).bytes, 31)
+            .data());
   }
   return {static_cast<double>(now_ns() - began) * 1e-9, purged};
 }
 
-/// Waits until the queues have all that was sent, which without confirms nobody says; false when they never do.
+/// Waits until the queues have all that was sent, which without confirms nobody says; false when
+/// they never do.
 bool wait_until_filled(const Options& options) {
   Link link(options);
   int64_t last_move = now_ns(), patience = static_cast<int64_t>(options.drain_seconds * 1e9);
@@ -40,7 +44,10 @@ bool wait_until_filled(const Options& options) {
       constexpr uint8_t kPassive = 1;
       std::string name = queue_name(options, i);
       Encoder declare;
-      declare.u16(0).short_string(name).u8(kPassive | (options.durable ? 2 : 0)).raw(encode_table({}));
+      declare.u16(0)
+          .short_string(name)
+          .u8(kPassive | (options.durable ? 2 : 0))
+          .raw(encode_table({}));
       ready += load32(link.call(50, 10, declare.bytes, 11).data() + 1 + name.size());
     }
     if (ready >= options.count) return true;
@@ -74,17 +81,21 @@ int run_backlog(const Options& options) {
   if (options.purge) {
     auto [seconds, purged] = purge(options);
     last = process_stats(options.broker_pid);
-    report.number("purged", purged).real("purge_ms", seconds * 1e3, 1)
+    report.number("purged", purged)
+        .real("purge_ms", seconds * 1e3, 1)
         .real("purge_cpu_ns_per_message", per_message_ns(filled, last, purged), 1);
     well = well && purged == options.count;
   } else if (!options.fill_only) {
     Load drain(options, 0, options.consumers);
     drain.run(options.count);
     last = drain.after;
-    report.number("received", drain.counters.received).number("lost", drain.lost())
-        .number("doubled", drain.findings.doubled).number("out_of_order", drain.findings.out_of_order)
+    report.number("received", drain.counters.received)
+        .number("lost", drain.lost())
+        .number("doubled", drain.findings.doubled)
+        .number("out_of_order", drain.findings.out_of_order)
         .rate("drain_per_s", drain.counters.received, drain.receive_seconds())
-        .real("drain_cpu_ns_per_message", per_message_ns(drain.before, drain.after, options.count), 0)
+        .real("drain_cpu_ns_per_message", per_message_ns(drain.before, drain.after, options.count),
+              0)
         .number("heap_growth_drained_bytes", grown(first.heap_bytes, drain.after.heap_bytes));
     well = well && drain.well();
   }

@@ -1,5 +1,6 @@
-// Scenario `churn`: connections, channels or queues made and ended one after another, on each of --publishers threads;
-// with --hold N so many of them are made and then held for --seconds, to see what each costs.
+// Scenario `churn`: connections, channels or queues made and ended one after another, on each of
+// --publishers threads; with --hold N so many of them are made and then held for --seconds, to see
+// what each costs.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,7 +23,10 @@ constexpr uint16_t kChurnedChannel = 2;
 
 std::string declare_frame(const Options& options, const std::string& name) {
   Encoder declare;
-  declare.u16(0).short_string(name).u8(options.durable ? 2 : 0).raw(encode_table(options.queue_arguments));
+  declare.u16(0)
+      .short_string(name)
+      .u8(options.durable ? 2 : 0)
+      .raw(encode_table(options.queue_arguments));
   return method_frame(1, 50, 10, declare.bytes);
 }
 
@@ -33,7 +37,8 @@ void once(const Options& options, Link* link, const std::string& name) {
     made.close();
   } else if (options.churned == "channels") {
     link->call_on(kChurnedChannel, 20, 10, Encoder().short_string("").bytes, 11);
-    link->call_on(kChurnedChannel, 20, 40, Encoder().u16(200).short_string("").u16(0).u16(0).bytes, 41);
+    link->call_on(kChurnedChannel, 20, 40, Encoder().u16(200).short_string("").u16(0).u16(0).bytes,
+                  41);
   } else {
     declare_queue(*link, name, options.durable, options.queue_arguments);
     delete_queue(*link, name);
@@ -45,12 +50,15 @@ int churn(const Options& options) {
   std::vector<Histogram> times(threads_wanted);
   std::atomic<uint64_t> done{0};
   ProcessStats before = process_stats(options.broker_pid);
-  int64_t began = now_ns(), end = options.seconds > 0 ? began + static_cast<int64_t>(options.seconds * 1e9) : INT64_MAX;
+  int64_t began = now_ns(), end = options.seconds > 0
+                                      ? began + static_cast<int64_t>(options.seconds * 1e9)
+                                      : INT64_MAX;
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < threads_wanted; ++i) {
     threads.emplace_back([&, i] {
       auto link = options.churned == "connections" ? nullptr : std::make_unique<Link>(options);
-      for (uint64_t n = i; (options.count == 0 || n < options.count) && now_ns() < end; n += threads_wanted) {
+      for (uint64_t n = i; (options.count == 0 || n < options.count) && now_ns() < end;
+           n += threads_wanted) {
         int64_t start = now_ns();
         once(options, link.get(), options.queue_prefix + ".churn." + std::to_string(n));
         times[i].record(now_ns() - start);
@@ -75,13 +83,19 @@ int churn(const Options& options) {
   ProcessStats after = options.broker_pid > 0 ? process_stats(options.broker_pid) : before;
   Histogram all;
   for (auto& each : times) all.merge(each);
-  Report(options).text("what", options.churned).number("done", all.count()).rate("done_per_s", all.count(), seconds)
-      .real("seconds", seconds, 3).quantiles("", all).costs(before, after, all.count())
+  Report(options)
+      .text("what", options.churned)
+      .number("done", all.count())
+      .rate("done_per_s", all.count(), seconds)
+      .real("seconds", seconds, 3)
+      .quantiles("", all)
+      .costs(before, after, all.count())
       .print();
   return 0;
 }
 
-/// Queues by one connection: all declarations are sent before the first answer is read if they are pipelined.
+/// Queues by one connection: all declarations are sent before the first answer is read if they are
+/// pipelined.
 void make_queues(const Options& options, Link& link) {
   constexpr uint32_t kAhead = 500;
   auto name = [&](uint32_t i) { return options.queue_prefix + ".held." + std::to_string(i); };
@@ -114,13 +128,17 @@ int hold(const Options& options) {
   ::usleep(static_cast<useconds_t>(std::max(0.2, options.seconds) * 1e6));
   ProcessStats held = process_stats(options.broker_pid);
   uint64_t grown = held.heap_bytes - std::min(held.heap_bytes, before.heap_bytes);
-  Report(options).text("what", options.churned).number("held", options.hold).rate("made_per_s", options.hold, seconds)
+  Report(options)
+      .text("what", options.churned)
+      .number("held", options.hold)
+      .rate("made_per_s", options.hold, seconds)
       .number("heap_growth_bytes", grown)
       .real("heap_bytes_each", static_cast<double>(grown) / std::max(1u, options.hold), 0)
       .costs(before, held, options.hold)
       .print();
   if (options.churned == "queues" && !options.keep_queues) {
-    for (uint32_t i = 0; i < options.hold; ++i) delete_queue(first, options.queue_prefix + ".held." + std::to_string(i));
+    for (uint32_t i = 0; i < options.hold; ++i)
+      delete_queue(first, options.queue_prefix + ".held." + std::to_string(i));
   }
   return 0;
 }

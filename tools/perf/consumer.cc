@@ -10,7 +10,8 @@ constexpr int kReceivesPerPump = 8;
 
 }  // namespace
 
-Consumer::Consumer(const Options& options, uint32_t index, uint32_t publishers, Counters& counters, Findings& findings)
+Consumer::Consumer(const Options& options, uint32_t index, uint32_t publishers, Counters& counters,
+                   Findings& findings)
     : link_(options),
       counters_(counters),
       findings_(findings),

@@ -13,7 +13,8 @@ namespace tarry::perf {
 /// What the consumers found, all on their one thread.
 struct Findings {
   /// A ledger for each queue if each gets a copy of every message, else one for all.
-  Findings(uint32_t ledger_count, uint32_t publishers) : ledgers(ledger_count, Ledger(publishers)) {}
+  Findings(uint32_t ledger_count, uint32_t publishers)
+      : ledgers(ledger_count, Ledger(publishers)) {}
   std::vector<Ledger> ledgers;
   uint64_t doubled = 0, out_of_order = 0, redelivered = 0;
   int64_t first_ns = 0, last_ns = 0;
@@ -23,7 +24,8 @@ struct Findings {
 class Consumer {
  public:
   /// `publishers`: how many there are or were.
-  Consumer(const Options& options, uint32_t index, uint32_t publishers, Counters& counters, Findings& findings);
+  Consumer(const Options& options, uint32_t index, uint32_t publishers, Counters& counters,
+           Findings& findings);
   int fd() const { return link_.fd(); }
   /// Reads what is there and acknowledges. True if anything came.
   bool pump();

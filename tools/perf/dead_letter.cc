@@ -1,5 +1,7 @@
-// Scenario `dead-letter`: every message is rejected until it dies, and must come out of the dead-letter queue once.
-// --rejects 0: rejected without requeue, which any broker understands; else the delivery limit is --rejects.
+// Scenario `dead-letter`: every message is rejected until it dies, and must come out of the
+// dead-letter queue once.
+// --rejects 0: rejected without requeue, which any broker understands; else the delivery limit is
+// --rejects.
 
 #include <poll.h>
 
@@ -23,11 +25,13 @@ void declare_dying(const Options& options) {
   Link link(options);
   delete_queue(link, dead_name(options));
   declare_queue(link, dead_name(options), options.durable, {});
-  Arguments arguments = {{"x-dead-letter-exchange", ""}, {"x-dead-letter-routing-key", dead_name(options)}};
+  Arguments arguments = {{"x-dead-letter-exchange", ""},
+                         {"x-dead-letter-routing-key", dead_name(options)}};
   if (options.rejects > 0) {
-    arguments.insert(arguments.end(), {{"x-delayed-retry-min", std::to_string(options.retry_min_ms)},
-                                       {"x-delayed-retry-multiplier", "1"},
-                                       {"x-delivery-limit", std::to_string(options.rejects)}});
+    arguments.insert(arguments.end(),
+                     {{"x-delayed-retry-min", std::to_string(options.retry_min_ms)},
+                      {"x-delayed-retry-multiplier", "1"},
+                      {"x-delivery-limit", std::to_string(options.rejects)}});
   }
   declare_queues(options, arguments);
 }
@@ -40,7 +44,8 @@ class Undertaker {
       links_.push_back(std::make_unique<Link>(options));
       return links_.back().get();
     };
-    for (uint32_t i = 0; i < options.consumers; ++i) start_consuming(*add(), options, i % options.queues, false);
+    for (uint32_t i = 0; i < options.consumers; ++i)
+      start_consuming(*add(), options, i % options.queues, false);
     consume(*add(), dead_name(options), true);
     for (auto& link : links_) {
       link->make_asynchronous();
@@ -49,17 +54,21 @@ class Undertaker {
     readers_.resize(links_.size());
   }
   void run(const std::atomic<bool>& stop) {
-    const std::string reject = method_frame(1, 60, 90, std::string(8, '\0') + (options_.rejects > 0 ? '\1' : '\0'));
+    const std::string reject =
+        method_frame(1, 60, 90, std::string(8, '\0') + (options_.rejects > 0 ? '\1' : '\0'));
     while (!stop) {
-      for (size_t i = 0; i < links_.size(); ++i) polled_[i].events = POLLIN | (links_[i]->out.empty() ? 0 : POLLOUT);
+      for (size_t i = 0; i < links_.size(); ++i)
+        polled_[i].events = POLLIN | (links_[i]->out.empty() ? 0 : POLLOUT);
       ::poll(polled_.data(), polled_.size(), 20);
       for (size_t i = 0; i < links_.size(); ++i) {
         Link& link = *links_[i];
         bool dead = i + 1 == links_.size();
         readers_[i].read(link, [&](const Delivery& delivery) {
           if (dead) {
-            if (!ledger_.note(delivery.number)) ++doubled;
-            else buried.fetch_add(1, std::memory_order_relaxed);
+            if (!ledger_.note(delivery.number))
+              ++doubled;
+            else
+              buried.fetch_add(1, std::memory_order_relaxed);
             return;
           }
           size_t at = link.out.size();
@@ -88,7 +97,8 @@ int run_dead_letter(const Options& options) {
   declare_dying(options);
   Undertaker undertaker(options);
   ProcessStats before = process_stats(options.broker_pid);
-  int64_t began = now_ns(), last_move = began, patience = static_cast<int64_t>(options.drain_seconds * 1e9);
+  int64_t began = now_ns(), last_move = began,
+          patience = static_cast<int64_t>(options.drain_seconds * 1e9);
   std::atomic<bool> stop{false};
   std::thread rejecting([&] { undertaker.run(stop); });
   auto filler = std::make_unique<Filler>(options);
@@ -100,8 +110,9 @@ int run_dead_letter(const Options& options) {
     last = moved;
     if (now_ns() < began + second * 1'000'000'000ll) continue;
     if (!options.json_only) {
-      std::printf("%4ld s  sent %lu  rejected %lu  dead %lu\n", second, filler->counters.sent.load(),
-                  undertaker.rejected.load(), undertaker.buried.load());
+      std::printf("%4ld s  sent %lu  rejected %lu  dead %lu\n", second,
+                  filler->counters.sent.load(), undertaker.rejected.load(),
+                  undertaker.buried.load());
       std::fflush(stdout);
     }
     ++second;
@@ -112,9 +123,14 @@ int run_dead_letter(const Options& options) {
   ProcessStats after = options.broker_pid > 0 ? process_stats(options.broker_pid) : before;
   uint64_t buried = undertaker.buried, rejections = options.count * (options.rejects + 1ull);
   Report(options)
-      .number("messages", options.count).number("dead", buried).number("lost", options.count - buried)
-      .number("doubled", undertaker.doubled).number("rejected", undertaker.rejected)
-      .number("rejections_expected", rejections).rate("dead_per_s", buried, seconds).real("seconds", seconds, 3)
+      .number("messages", options.count)
+      .number("dead", buried)
+      .number("lost", options.count - buried)
+      .number("doubled", undertaker.doubled)
+      .number("rejected", undertaker.rejected)
+      .number("rejections_expected", rejections)
+      .rate("dead_per_s", buried, seconds)
+      .real("seconds", seconds, 3)
       .costs(before, after, options.count)
       .print();
   filler.reset();
@@ -123,7 +139,9 @@ int run_dead_letter(const Options& options) {
     Link link(options);
     delete_queue(link, dead_name(options));
   }
-  return buried == options.count && undertaker.doubled == 0 && undertaker.rejected == rejections ? 0 : 1;
+  return buried == options.count && undertaker.doubled == 0 && undertaker.rejected == rejections
+             ? 0
+             : 1;
 }
 
 }  // namespace tarry::perf

@@ -8,7 +8,8 @@
 
 namespace tarry::perf {
 
-/// One delivery that came whole: its tag, and from the start of its body the message number and the second 8 bytes.
+/// One delivery that came whole: its tag, and from the start of its body the message number and the
+/// second 8 bytes.
 struct Delivery {
   uint64_t tag = 0, number = 0, stamp = 0;
   bool redelivered = false;
@@ -17,7 +18,8 @@ struct Delivery {
 /// Puts deliveries together from frames. One per link; the link's thread.
 class DeliveryReader {
  public:
-  /// Reads all that the socket has and calls on_delivery(const Delivery&) for each. True if anything came.
+  /// Reads all that the socket has and calls on_delivery(const Delivery&) for each. True if
+  /// anything came.
   template <class OnDelivery>
   bool read(Link& link, OnDelivery&& on_delivery) {
     bool moved = false;
@@ -45,8 +47,10 @@ class DeliveryReader {
       body_bytes_ = body_left_ = load64(payload.data() + 4);
       return body_left_ == 0;
     } else if (type == kBodyFrame) {
-      if (body_left_ == body_bytes_ && payload.size() >= 8) delivery_.number = load64(payload.data());
-      if (body_left_ == body_bytes_ && payload.size() >= 16) delivery_.stamp = load64(payload.data() + 8);
+      if (body_left_ == body_bytes_ && payload.size() >= 8)
+        delivery_.number = load64(payload.data());
+      if (body_left_ == body_bytes_ && payload.size() >= 16)
+        delivery_.stamp = load64(payload.data() + 8);
       body_left_ -= std::min<uint64_t>(body_left_, payload.size());
       return body_left_ == 0;
     }

@@ -7,8 +7,8 @@
 
 namespace tarry::perf {
 
-/// Counts of durations in buckets less than 1 % wide, as HdrHistogram has them (Debian packages it for Java and Go
-/// alone). One thread; merge() brings several together.
+/// Counts of durations in buckets less than 1 % wide, as HdrHistogram has them (Debian packages it
+/// for Java and Go alone). One thread; merge() brings several together.
 class Histogram {
  public:
   Histogram() : counts_(kBuckets) {}
@@ -25,7 +25,8 @@ class Histogram {
     max_ = std::max(max_, other.max_);
   }
   uint64_t count() const { return count_; }
-  /// The value that the share `quantile` (0 to 1) does not exceed, rounded up to its bucket's end; 0 when empty.
+  /// The value that the share `quantile` (0 to 1) does not exceed, rounded up to its bucket's end;
+  /// 0 when empty.
   uint64_t at(double quantile) const {
     auto wanted = static_cast<uint64_t>(quantile * static_cast<double>(count_));
     wanted = std::clamp<uint64_t>(wanted, 1, std::max<uint64_t>(1, count_));

@@ -1,5 +1,5 @@
-// Scenarios `latency` (from a publish to its delivery, at a rate) and `confirm-latency` (from a publish to its
-// confirm, one at a time).
+// Scenarios `latency` (from a publish to its delivery, at a rate) and `confirm-latency` (from a
+// publish to its confirm, one at a time).
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -80,7 +80,8 @@ class Timekeeper {
 /// Publishes at the rate until the time or the count is over.
 void publish_paced(const Options& options, std::vector<std::unique_ptr<Publisher>>& publishers) {
   wake_on_time();
-  int64_t end = options.seconds > 0 ? now_ns() + static_cast<int64_t>(options.seconds * 1e9) : INT64_MAX;
+  int64_t end =
+      options.seconds > 0 ? now_ns() + static_cast<int64_t>(options.seconds * 1e9) : INT64_MAX;
   for (;;) {
     int64_t now = now_ns(), next = now + kLongestNap;
     bool open = false;
@@ -124,9 +125,12 @@ int run_latency(const Options& given) {
     uint64_t received = keeper.received;
     if (received != last) last_move = now_ns();
     last = received;
-    if (sent_all && (received >= counters.sent - counters.refused || now_ns() - last_move > patience)) stop = true;
+    if (sent_all &&
+        (received >= counters.sent - counters.refused || now_ns() - last_move > patience))
+      stop = true;
     if (now_ns() < began + second * kSecond || stop) continue;
-    if (!options.json_only) std::printf("%4ld s  sent %lu  received %lu\n", second, counters.sent.load(), received);
+    if (!options.json_only)
+      std::printf("%4ld s  sent %lu  received %lu\n", second, counters.sent.load(), received);
     std::fflush(stdout);
     ++second;
   }
@@ -137,9 +141,14 @@ int run_latency(const Options& given) {
   uint64_t expected = counters.sent - counters.refused, received = keeper.received - keeper.doubled;
   uint64_t lost = expected - std::min(expected, received);
   Report(options)
-      .number("sent", counters.sent).number("received", keeper.received).number("lost", lost)
-      .number("doubled", keeper.doubled).rate("received_per_s", keeper.received, seconds).real("seconds", seconds, 3)
-      .quantiles("", keeper.times).costs(before, after, expected)
+      .number("sent", counters.sent)
+      .number("received", keeper.received)
+      .number("lost", lost)
+      .number("doubled", keeper.doubled)
+      .rate("received_per_s", keeper.received, seconds)
+      .real("seconds", seconds, 3)
+      .quantiles("", keeper.times)
+      .costs(before, after, expected)
       .print();
   publishers.clear();
   if (!options.keep_queues) delete_queues(options);
@@ -149,8 +158,12 @@ int run_latency(const Options& given) {
 int run_confirm_latency(const Options& options) {
   if (!options.keep_queues) declare_queues(options, {});
   ProcessStats before = process_stats(options.broker_pid);
-  int64_t began = now_ns(), end = options.seconds > 0 ? began + static_cast<int64_t>(options.seconds * 1e9) : INT64_MAX;
-  uint64_t share = options.count > 0 ? std::max<uint64_t>(1, options.count / std::max(1u, options.publishers)) : UINT64_MAX;
+  int64_t began = now_ns(), end = options.seconds > 0
+                                      ? began + static_cast<int64_t>(options.seconds * 1e9)
+                                      : INT64_MAX;
+  uint64_t share = options.count > 0
+                       ? std::max<uint64_t>(1, options.count / std::max(1u, options.publishers))
+                       : UINT64_MAX;
   std::vector<Histogram> times(options.publishers);
   std::atomic<uint64_t> refused{0};
   std::vector<std::thread> threads;
@@ -158,7 +171,8 @@ int run_confirm_latency(const Options& options) {
     threads.emplace_back([&, i] {
       Link link(options);
       link.call(85, 10, std::string(1, '\0'), 11);
-      auto message = encode_publish(exchange_name(options), routing_key(options, i % options.queues), options.persistent,
+      auto message = encode_publish(exchange_name(options),
+                                    routing_key(options, i % options.queues), options.persistent,
                                     std::string(options.size_bytes, 'x'), link.frame_max());
       for (uint64_t n = 0; n < share && now_ns() < end; ++n) {
         int64_t start = now_ns();
@@ -174,8 +188,12 @@ int run_confirm_latency(const Options& options) {
   Histogram all;
   for (auto& each : times) all.merge(each);
   Report(options)
-      .number("confirmed", all.count() - refused).number("refused", refused).rate("confirmed_per_s", all.count(), seconds)
-      .real("seconds", seconds, 3).quantiles("", all).costs(before, after, all.count())
+      .number("confirmed", all.count() - refused)
+      .number("refused", refused)
+      .rate("confirmed_per_s", all.count(), seconds)
+      .real("seconds", seconds, 3)
+      .quantiles("", all)
+      .costs(before, after, all.count())
       .print();
   if (!options.keep_queues) delete_queues(options);
   return refused == 0 ? 0 : 1;

@@ -5,14 +5,19 @@
 
 namespace tarry::perf {
 
-/// A message's number: the publisher in the top 16 bits, its own count (from 0) below. First 8 bytes of the body.
+/// A message's number: the publisher in the top 16 bits, its own count (from 0) below. First 8
+/// bytes of the body.
 struct MessageNumber {
   static constexpr int kPublisherShift = 48;
   static constexpr uint64_t make(uint32_t publisher, uint64_t sequence) {
     return static_cast<uint64_t>(publisher) << kPublisherShift | sequence;
   }
-  static constexpr uint32_t publisher(uint64_t number) { return static_cast<uint32_t>(number >> kPublisherShift); }
-  static constexpr uint64_t sequence(uint64_t number) { return number & ((1ull << kPublisherShift) - 1); }
+  static constexpr uint32_t publisher(uint64_t number) {
+    return static_cast<uint32_t>(number >> kPublisherShift);
+  }
+  static constexpr uint64_t sequence(uint64_t number) {
+    return number & ((1ull << kPublisherShift) - 1);
+  }
 };
 
 /// Which numbers have come, a bit each. One thread.
@@ -33,7 +38,8 @@ class Ledger {
   }
 
  private:
-  static constexpr uint64_t kSequenceMax = 1ull << 36;  // garbage must not make us take memory without end
+  static constexpr uint64_t kSequenceMax =
+      1ull << 36;  // garbage must not make us take memory without end
   std::vector<std::vector<uint64_t>> seen_;
 };
 

@@ -24,7 +24,8 @@ int connect_to(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) die("unknown host " + host);
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0)
+    die("unknown host " + host);
   int fd = -1;
   for (addrinfo* a = found; a && fd < 0; a = a->ai_next) {
     fd = ::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,7 +35,8 @@ int connect_to(const std::string& host, uint16_t port) {
     }
   }
   ::freeaddrinfo(found);
-  if (fd < 0) die("cannot connect to " + host + ":" + std::to_string(port) + ": " + std::strerror(errno));
+  if (fd < 0)
+    die("cannot connect to " + host + ":" + std::to_string(port) + ": " + std::strerror(errno));
   int one = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   timeval patience{30, 0};
@@ -56,7 +58,9 @@ std::string queue_name(const Options& options, uint32_t index) {
 
 Link::Link(const Options& options) : Link(options, Idle{}) { in_.resize(kInputBytes); }
 
-Link::Link(const Options& options, Idle) : fd_(connect_to(options.host, options.port)) { log_in(options); }
+Link::Link(const Options& options, Idle) : fd_(connect_to(options.host, options.port)) {
+  log_in(options);
+}
 
 void Link::log_in(const Options& options) {
   tell(std::string_view("AMQP\0\0\x09\x01", 8));
@@ -93,7 +97,8 @@ std::string Link::read_exactly(size_t size) {
   size_t got = 0;
   while (got < size) {
     ssize_t n = ::recv(fd_, bytes.data() + got, size - got, 0);
-    if (n <= 0) die(n == 0 ? "the broker closed the socket" : std::string("recv: ") + std::strerror(errno));
+    if (n <= 0)
+      die(n == 0 ? "the broker closed the socket" : std::string("recv: ") + std::strerror(errno));
     got += static_cast<size_t>(n);
   }
   return bytes;
@@ -116,16 +121,18 @@ std::string Link::read_method(uint16_t channel, uint16_t class_id, uint16_t meth
     if (head[0] != kMethodFrame) continue;  // a heartbeat, or contents that nobody waits for
     uint32_t key = load32(payload.data());
     check_close(key, std::string_view(payload).substr(4));
-    if (load16(head.data() + 1) == channel && key == method_key(class_id, method_id)) return payload.substr(4);
+    if (load16(head.data() + 1) == channel && key == method_key(class_id, method_id))
+      return payload.substr(4);
   }
 }
 
-std::string Link::call(uint16_t class_id, uint16_t method_id, std::string_view arguments, uint16_t answer_id) {
+std::string Link::call(uint16_t class_id, uint16_t method_id, std::string_view arguments,
+                       uint16_t answer_id) {
   return call_on(1, class_id, method_id, arguments, answer_id);
 }
 
-std::string Link::call_on(uint16_t channel, uint16_t class_id, uint16_t method_id, std::string_view arguments,
-                          uint16_t answer_id) {
+std::string Link::call_on(uint16_t channel, uint16_t class_id, uint16_t method_id,
+                          std::string_view arguments, uint16_t answer_id) {
   tell(method_frame(channel, class_id, method_id, arguments));
   return read_method(channel, class_id, answer_id);
 }
@@ -146,9 +153,7 @@ bool Link::confirmed() {
   }
 }
 
-void Link::make_asynchronous() {
-  ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK);
-}
+void Link::make_asynchronous() { ::fcntl(fd_, F_SETFL, ::fcntl(fd_, F_GETFL) | O_NONBLOCK); }
 
 void Link::finish() {
   (void)send_some(method_frame(0, 10, 50, Encoder().u16(200).short_string("").u16(0).u16(0).bytes));
@@ -186,7 +191,8 @@ size_t Link::receive() {
   }
   ssize_t got = ::recv(fd_, in_.data() + in_end_, in_.size() - in_end_, 0);
   if (got < 0 && errno == EAGAIN) return 0;
-  if (got <= 0) die(got == 0 ? "the broker closed the socket" : std::string("recv: ") + std::strerror(errno));
+  if (got <= 0)
+    die(got == 0 ? "the broker closed the socket" : std::string("recv: ") + std::strerror(errno));
   in_end_ += static_cast<size_t>(got);
   return static_cast<size_t>(got);
 }
@@ -220,12 +226,18 @@ void declare_queues(const Options& options, const Arguments& extra) {
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   auto bind = [&](uint32_t queue, const std::string& pattern) {
     Encoder bound;
-    bound.u16(0).short_string(queue_name(options, queue)).short_string(exchange_name(options)).short_string(pattern);
+    bound.u16(0)
+        .short_string(queue_name(options, queue))
+        .short_string(exchange_name(options))
+        .short_string(pattern);
     link.call(50, 20, bound.u8(0).raw(encode_table({})).bytes, 21);
   };
   if (!options.exchange_type.empty()) {
     Encoder declare;
-    declare.u16(0).short_string(exchange_name(options)).short_string(options.exchange_type).u8(options.durable ? 2 : 0);
+    declare.u16(0)
+        .short_string(exchange_name(options))
+        .short_string(options.exchange_type)
+        .u8(options.durable ? 2 : 0);
     link.call(40, 10, declare.raw(encode_table({})).bytes, 11);
   }
   for (uint32_t i = 0; i < options.queues; ++i) {
@@ -257,8 +269,13 @@ void start_consuming(Link& link, const Options& options, uint32_t queue, bool no
 void consume(Link& link, const std::string& queue, bool no_ack) {
   constexpr uint8_t kNoAck = 2;
   Encoder consume;
-  consume.u16(0).short_string(queue).short_string("c").u8(no_ack ? kNoAck : 0).raw(encode_table({}));
-  // The answer stays unread: deliveries may stand right behind it, and the asynchronous side skips it.
+  consume.u16(0)
+      .short_string(queue)
+      .short_string("c")
+      .u8(no_ack ? kNoAck : 0)
+      .raw(encode_table({}));
+  // The answer stays unread: deliveries may stand right behind it, and the asynchronous side skips
+  // it.
   link.tell(method_frame(1, 60, 20, consume.bytes));
 }
 

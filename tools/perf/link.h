@@ -14,13 +14,14 @@ namespace tarry::perf {
 /// Ends the program with one line on stderr and status 1: the generator has nothing to save.
 [[noreturn]] void die(const std::string& line);
 
-/// One AMQP connection with channel 1. It blocks while it is set up; then make_asynchronous(), after which frames are
-/// written from `out` and read into `in`. One thread.
+/// One AMQP connection with channel 1. It blocks while it is set up; then make_asynchronous(),
+/// after which frames are written from `out` and read into `in`. One thread.
 class Link {
  public:
   /// Connects, logs in, opens the vhost and channel 1. Heartbeats off.
   explicit Link(const Options& options);
-  /// The same with a receive buffer made only when something is received: for thousands that are held.
+  /// The same with a receive buffer made only when something is received: for thousands that are
+  /// held.
   struct Idle {};
   Link(const Options& options, Idle);
   ~Link();
@@ -31,10 +32,11 @@ class Link {
   uint32_t frame_max() const { return frame_max_; }
 
   /// A method on channel 1 and the method that answers it (its arguments are returned). Blocking.
-  std::string call(uint16_t class_id, uint16_t method_id, std::string_view arguments, uint16_t answer_id);
+  std::string call(uint16_t class_id, uint16_t method_id, std::string_view arguments,
+                   uint16_t answer_id);
   /// The same on another channel.
-  std::string call_on(uint16_t channel, uint16_t class_id, uint16_t method_id, std::string_view arguments,
-                      uint16_t answer_id);
+  std::string call_on(uint16_t channel, uint16_t class_id, uint16_t method_id,
+                      std::string_view arguments, uint16_t answer_id);
   /// Waits for an answer to what tell() sent on channel 1.
   void await(uint16_t class_id, uint16_t answer_id) { read_method(1, class_id, answer_id); }
   /// connection.close and its answer.
@@ -46,7 +48,8 @@ class Link {
   bool confirmed();
 
   void make_asynchronous();
-  /// connection.close without waiting for its answer, when the socket takes it; what was sent before is handled first.
+  /// connection.close without waiting for its answer, when the socket takes it; what was sent
+  /// before is handled first.
   void finish();
   /// Sends what it can of `out`. False: the socket is full, wait for EPOLLOUT.
   bool flush();
@@ -57,7 +60,8 @@ class Link {
   /// What was received and not consumed.
   std::string_view input() const { return {in_.data() + in_begin_, in_end_ - in_begin_}; }
   void consume(size_t size) { in_begin_ += size; }
-  /// Stops the program if this method frame payload says that the connection or the channel is closed.
+  /// Stops the program if this method frame payload says that the connection or the channel is
+  /// closed.
   static void check_close(uint32_t key, std::string_view arguments);
 
   std::string out;
@@ -95,8 +99,8 @@ std::string routing_key(const Options& options, uint32_t queue);
 using Arguments = std::vector<std::pair<std::string, std::string>>;
 void declare_queue(Link& link, const std::string& name, bool durable, const Arguments& arguments);
 void delete_queue(Link& link, const std::string& name);
-/// Declares the scenario's queues anew (deletes them first) on a connection of its own, with the exchange and its
-/// bindings if there is one; `extra` is added to the arguments.
+/// Declares the scenario's queues anew (deletes them first) on a connection of its own, with the
+/// exchange and its bindings if there is one; `extra` is added to the arguments.
 void declare_queues(const Options& options, const Arguments& extra);
 void delete_queues(const Options& options);
 /// basic.qos and basic.consume of a queue on a link.

@@ -36,7 +36,9 @@ class Watch {
 void publish_all(Load& load, std::vector<std::unique_ptr<Publisher>>& publishers) {
   Watch watch;
   for (auto& publisher : publishers) watch.add(publisher->fd());
-  int64_t end = load.options.seconds > 0 ? load.began + static_cast<int64_t>(load.options.seconds * 1e9) : INT64_MAX;
+  int64_t end = load.options.seconds > 0
+                    ? load.began + static_cast<int64_t>(load.options.seconds * 1e9)
+                    : INT64_MAX;
   auto patience = static_cast<int64_t>(load.options.drain_seconds * 1e9);
   int64_t last_move = load.began;
   for (;;) {
@@ -88,7 +90,8 @@ void print_seconds(Load& load, std::atomic<bool>& stop) {
     int64_t due = load.began + second * 1'000'000'000ll;
     while (!stop && now_ns() < due) ::usleep(10'000);
     if (stop || load.options.json_only) continue;
-    uint64_t s = load.counters.sent, r = load.counters.received, all = load.already + s * load.copies();
+    uint64_t s = load.counters.sent, r = load.counters.received,
+             all = load.already + s * load.copies();
     std::printf("%4d s  sent %9lu/s  received %9lu/s  behind %lu\n", second, s - sent, r - received,
                 all - std::min(all, r));
     std::fflush(stdout);
@@ -114,7 +117,8 @@ uint64_t Load::lost() const {
 bool Load::well() const {
   if (confirms_missing) std::fprintf(stderr, "tarrymqperf: confirms are missing\n");
   bool order_counts = findings.redelivered == 0;
-  return lost() == 0 && findings.doubled == 0 && !confirms_missing && (!order_counts || findings.out_of_order == 0);
+  return lost() == 0 && findings.doubled == 0 && !confirms_missing &&
+         (!order_counts || findings.out_of_order == 0);
 }
 
 void Load::run(uint64_t messages_already) {
@@ -124,14 +128,17 @@ void Load::run(uint64_t messages_already) {
   before = process_stats(options.broker_pid);
   began = now_ns();
   for (uint32_t i = 0; i < consumers; ++i) {
-    consuming.push_back(std::make_unique<Consumer>(options, i, options.publishers, counters, findings));
+    consuming.push_back(
+        std::make_unique<Consumer>(options, i, options.publishers, counters, findings));
   }
   for (uint32_t i = 0; i < publishers; ++i) {
     // The count is over all of them.
     uint64_t share = options.count / publishers + (i < options.count % publishers);
-    publishing.push_back(std::make_unique<Publisher>(options, i, options.count > 0 ? share : UINT64_MAX, counters));
+    publishing.push_back(
+        std::make_unique<Publisher>(options, i, options.count > 0 ? share : UINT64_MAX, counters));
   }
-  // Time runs from the first message on; what already lies there begins to flow when the consumers log in.
+  // Time runs from the first message on; what already lies there begins to flow when the consumers
+  // log in.
   if (publishers > 0) {
     before = process_stats(options.broker_pid);
     began = now_ns();

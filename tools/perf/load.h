@@ -9,7 +9,8 @@ namespace tarry::perf {
 
 /// One run of publishers and consumers, each side on a thread of its own, with a line a second.
 struct Load {
-  /// `publishers` and `consumers` of this run; options.publishers is how many ever numbered messages.
+  /// `publishers` and `consumers` of this run; options.publishers is how many ever numbered
+  /// messages.
   Load(const Options& options, uint32_t publishers, uint32_t consumers);
   /// Declares nothing. `already` messages are in the queues and wait for the consumers too.
   void run(uint64_t already = 0);

@@ -24,8 +24,8 @@ struct Options {
   double drain_seconds = 30;
   int broker_pid = 0;
   bool json_only = false, keep_queues = false;
-  std::string exchange_type;   // empty: the default exchange, by the queues' names
-  bool stamped = false;        // the second 8 bytes of a body are the time it was sent
+  std::string exchange_type;  // empty: the default exchange, by the queues' names
+  bool stamped = false;       // the second 8 bytes of a body are the time it was sent
   // Scenario `retry`, and of `park` and `dead-letter` the delay.
   uint32_t rejects = 1;
   uint64_t retry_min_ms = 100, retry_multiplier = 0, retry_max_ms = 0;

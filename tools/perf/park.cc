@@ -1,5 +1,5 @@
-// Scenario `park`: every message is rejected once into a delay (--retry-min) that outlasts the rejecting; then nobody
-// consumes until all are due, and they are drained.
+// Scenario `park`: every message is rejected once into a delay (--retry-min) that outlasts the
+// rejecting; then nobody consumes until all are due, and they are drained.
 
 #include <poll.h>
 
@@ -17,15 +17,16 @@
 namespace tarry::perf {
 namespace {
 
-/// Rejects, or acknowledges, `ack_batch` deliveries at once on each connection. Ends when `messages` came, or when
-/// none came for drain_seconds.
+/// Rejects, or acknowledges, `ack_batch` deliveries at once on each connection. Ends when
+/// `messages` came, or when none came for drain_seconds.
 class Parker {
  public:
   Parker(const Options& options, bool rejects)
       : options_(options),
         ledger_(options.publishers),
         rejects_(rejects),
-        batch_(std::clamp(options.ack_batch, 1u, options.prefetch > 0 ? options.prefetch : UINT32_MAX)) {
+        batch_(std::clamp(options.ack_batch, 1u,
+                          options.prefetch > 0 ? options.prefetch : UINT32_MAX)) {
     for (uint32_t i = 0; i < options.consumers; ++i) {
       links_.push_back(std::make_unique<Link>(options));
       start_consuming(*links_.back(), options, i % options.queues, false);
@@ -40,12 +41,14 @@ class Parker {
   }
 
   void run(uint64_t messages) {
-    const std::string nack = method_frame(1, 60, 120, std::string(8, '\0') + '\3');  // multiple, requeue
+    const std::string nack =
+        method_frame(1, 60, 120, std::string(8, '\0') + '\3');  // multiple, requeue
     const std::string ack = method_frame(1, 60, 80, std::string(8, '\0') + '\1');
     int64_t last_move = now_ns(), patience = static_cast<int64_t>(options_.drain_seconds * 1e9);
     bool flushed = false;
     while (received < messages || !flushed) {
-      for (size_t i = 0; i < links_.size(); ++i) polled_[i].events = POLLIN | (links_[i]->out.empty() ? 0 : POLLOUT);
+      for (size_t i = 0; i < links_.size(); ++i)
+        polled_[i].events = POLLIN | (links_[i]->out.empty() ? 0 : POLLOUT);
       if (::poll(polled_.data(), polled_.size(), 20) > 0) last_move = now_ns();
       if (now_ns() - last_move > patience) return;
       flushed = true;
@@ -124,12 +127,15 @@ int run_park(const Options& options) {
     double seconds = work(rejector, options, "rejected");
     ProcessStats parked = process_stats(options.broker_pid);
     well = rejector.received == options.count && rejector.doubled == 0;
-    report.number("messages", options.count).number("rejected", rejector.received)
-        .number("early_or_doubled", rejector.doubled).rate("rejected_per_s", rejector.received, seconds)
+    report.number("messages", options.count)
+        .number("rejected", rejector.received)
+        .number("early_or_doubled", rejector.doubled)
+        .rate("rejected_per_s", rejector.received, seconds)
         .number("rss_growth_bytes", grown(before.rss_bytes, parked.rss_bytes))
         .number("heap_growth_bytes", grown(before.heap_bytes, parked.heap_bytes))
-        .real("park_cpu_ns_per_message", (parked.cpu_seconds - before.cpu_seconds) * 1e9 /
-                                             static_cast<double>(options.count), 0);
+        .real("park_cpu_ns_per_message",
+              (parked.cpu_seconds - before.cpu_seconds) * 1e9 / static_cast<double>(options.count),
+              0);
   }
   if (!options.fill_only) {
     constexpr uint64_t kGraceMs = 500;
@@ -138,14 +144,19 @@ int run_park(const Options& options) {
     Parker drainer(options, false);
     double seconds = work(drainer, options, "drained");
     ProcessStats drained = process_stats(options.broker_pid);
-    // What a broker that was killed between two runs had not yet made durable of the rejections, comes as fresh.
+    // What a broker that was killed between two runs had not yet made durable of the rejections,
+    // comes as fresh.
     bool fresh_allowed = options.drain_only;
-    well = well && drainer.received == options.count && drainer.doubled == 0 && (fresh_allowed || drainer.fresh == 0);
-    report.number("drained", drainer.received).number("lost", options.count - std::min<uint64_t>(options.count, drainer.received))
-        .number("doubled", drainer.doubled).rate("drained_per_s", drainer.received, seconds)
+    well = well && drainer.received == options.count && drainer.doubled == 0 &&
+           (fresh_allowed || drainer.fresh == 0);
+    report.number("drained", drainer.received)
+        .number("lost", options.count - std::min<uint64_t>(options.count, drainer.received))
+        .number("doubled", drainer.doubled)
+        .rate("drained_per_s", drainer.received, seconds)
         .number("rss_growth_drained_bytes", grown(before.rss_bytes, drained.rss_bytes))
-        .real("drain_cpu_ns_per_message", (drained.cpu_seconds - due.cpu_seconds) * 1e9 /
-                                              static_cast<double>(options.count), 0);
+        .real("drain_cpu_ns_per_message",
+              (drained.cpu_seconds - due.cpu_seconds) * 1e9 / static_cast<double>(options.count),
+              0);
   }
   report.costs(before, process_stats(options.broker_pid), options.count).print();
   if (!options.keep_queues && !options.fill_only) delete_queues(options);

@@ -18,7 +18,8 @@ int64_t now_ns() {
 
 namespace {
 
-/// What its living threads have run, in ns; `stat` counts in steps of 10 ms. 0 if the kernel does not say.
+/// What its living threads have run, in ns; `stat` counts in steps of 10 ms. 0 if the kernel does
+/// not say.
 uint64_t thread_run_ns(const std::string& directory) {
   uint64_t sum = 0;
   std::error_code error;
@@ -38,15 +39,18 @@ ProcessStats process_stats(int pid) {
   std::ifstream stat(directory + "/stat");
   std::string line;
   if (!std::getline(stat, line)) return stats;
-  // The name in parentheses may hold anything; utime and stime are the 12th and 13th field behind it.
+  // The name in parentheses may hold anything; utime and stime are the 12th and 13th field behind
+  // it.
   std::istringstream fields(line.substr(line.rfind(')') + 1));
   std::string skipped;
   for (int i = 0; i < 11; ++i) fields >> skipped;
   uint64_t user = 0, system = 0;
   fields >> user >> system;
-  stats.cpu_seconds = static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  stats.cpu_seconds =
+      static_cast<double>(user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   // Of this process threads have ended, which are in `stat` alone; a broker's go on.
-  if (uint64_t ns = pid != 0 ? thread_run_ns(directory) : 0; ns > 0) stats.cpu_seconds = static_cast<double>(ns) * 1e-9;
+  if (uint64_t ns = pid != 0 ? thread_run_ns(directory) : 0; ns > 0)
+    stats.cpu_seconds = static_cast<double>(ns) * 1e-9;
   std::ifstream status(directory + "/status");
   while (std::getline(status, line)) {
     auto read = [&](const char* key, uint64_t& bytes) {

@@ -8,7 +8,7 @@ namespace tarry::perf {
 int64_t now_ns();
 
 struct ProcessStats {
-  double cpu_seconds = 0;       // user and system, of all threads, since the process started
+  double cpu_seconds = 0;  // user and system, of all threads, since the process started
   uint64_t rss_peak_bytes = 0;
   uint64_t rss_bytes = 0, heap_bytes = 0;  // now; heap is what of it no file backs
 };

@@ -34,7 +34,8 @@ Publisher::Publisher(const Options& options, uint32_t index, uint64_t count, Cou
   batch_messages_ = std::max<uint64_t>(1, kBatchBytes / stride_);
   for (uint64_t i = 0; i < batch_messages_; ++i) {
     // A topic's keys are all of one length.
-    if (options.exchange_type == "topic") message = encode(static_cast<uint32_t>((index + i) % options.queues));
+    if (options.exchange_type == "topic")
+      message = encode(static_cast<uint32_t>((index + i) % options.queues));
     batch_ += message.bytes;
   }
   link_.make_asynchronous();
@@ -43,9 +44,13 @@ Publisher::Publisher(const Options& options, uint32_t index, uint64_t count, Cou
 bool Publisher::begin_batch(int64_t now) {
   if (began_ == 0) began_ = now;
   uint64_t n = std::min(batch_messages_, count_ - sequence_);
-  if (window_ > 0) n = std::min(n, window_ - std::min<uint64_t>(window_, sequence_ - settled_to_ - settled_ahead_.size()));
+  if (window_ > 0)
+    n = std::min(
+        n, window_ - std::min<uint64_t>(window_, sequence_ - settled_to_ - settled_ahead_.size()));
   if (rate_ > 0) {
-    auto allowed = static_cast<uint64_t>(static_cast<double>(now - began_) * 1e-9 * static_cast<double>(rate_)) + 1;
+    auto allowed = static_cast<uint64_t>(static_cast<double>(now - began_) * 1e-9 *
+                                         static_cast<double>(rate_)) +
+                   1;
     n = std::min(n, allowed - std::min(allowed, sequence_));
   }
   if (n == 0) return false;
@@ -66,12 +71,14 @@ bool Publisher::pump(int64_t now, bool may_begin_batches) {
   bool moved = false;
   if (window_ > 0) read_confirms();
   for (int i = 0; i < kBatchesPerPump; ++i) {
-    if (batch_at_ == batch_end_ && (!may_begin_batches || sequence_ >= count_ || !begin_batch(now))) break;
+    if (batch_at_ == batch_end_ && (!may_begin_batches || sequence_ >= count_ || !begin_batch(now)))
+      break;
     size_t sent = link_.send_some({batch_.data() + batch_at_, batch_end_ - batch_at_});
     if (sent == 0) break;
     moved = true;
     batch_at_ += sent;
-    if (batch_at_ == batch_end_) counters_.sent.fetch_add(batch_end_ / stride_, std::memory_order_relaxed);
+    if (batch_at_ == batch_end_)
+      counters_.sent.fetch_add(batch_end_ / stride_, std::memory_order_relaxed);
   }
   if (!moved) {
     uint64_t before = settled_to_;
@@ -97,7 +104,8 @@ void Publisher::read_confirms() {
 
 void Publisher::settle(uint64_t tag, bool multiple, bool well) {
   uint64_t before = settled_to_ + settled_ahead_.size();
-  if (tag <= settled_to_ || tag > sequence_ || settled_ahead_.contains(tag)) die("a confirm for a tag that is not open");
+  if (tag <= settled_to_ || tag > sequence_ || settled_ahead_.contains(tag))
+    die("a confirm for a tag that is not open");
   if (multiple || tag == settled_to_ + 1) {
     settled_to_ = tag;
     settled_ahead_.erase(settled_ahead_.begin(), settled_ahead_.upper_bound(tag));

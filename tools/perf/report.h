@@ -30,15 +30,19 @@ class Report {
   /// Quantiles in us, keys `p50_us` and so on behind the prefix.
   Report& quantiles(const std::string& prefix, const Histogram& histogram) {
     auto us = [](uint64_t ns) { return static_cast<double>(ns) * 1e-3; };
-    return real(prefix + "p50_us", us(histogram.at(0.5)), 1).real(prefix + "p90_us", us(histogram.at(0.9)), 1)
-        .real(prefix + "p99_us", us(histogram.at(0.99)), 1).real(prefix + "p999_us", us(histogram.at(0.999)), 1)
+    return real(prefix + "p50_us", us(histogram.at(0.5)), 1)
+        .real(prefix + "p90_us", us(histogram.at(0.9)), 1)
+        .real(prefix + "p99_us", us(histogram.at(0.99)), 1)
+        .real(prefix + "p999_us", us(histogram.at(0.999)), 1)
         .real(prefix + "max_us", us(histogram.max()), 1);
   }
   /// What the generator and the broker used; `messages` for the share of one.
   Report& costs(const ProcessStats& before, const ProcessStats& after, uint64_t messages) {
     double broker = after.cpu_seconds - before.cpu_seconds;
-    return real("own_cpu_s", process_stats(0).cpu_seconds, 2).real("broker_cpu_s", broker, 4)
-        .real("broker_cpu_ns_per_message", messages > 0 ? broker * 1e9 / static_cast<double>(messages) : 0, 0)
+    return real("own_cpu_s", process_stats(0).cpu_seconds, 2)
+        .real("broker_cpu_s", broker, 4)
+        .real("broker_cpu_ns_per_message",
+              messages > 0 ? broker * 1e9 / static_cast<double>(messages) : 0, 0)
         .number("broker_rss_peak_bytes", after.rss_peak_bytes);
   }
   void print() const {

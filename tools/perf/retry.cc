@@ -1,5 +1,6 @@
-// Scenario `retry`: every message is rejected k times, then acknowledged; how late (and whether ever early) it comes
-// back. The delay of each rejection is reckoned here, from the moment before the rejection is sent.
+// Scenario `retry`: every message is rejected k times, then acknowledged; how late (and whether
+// ever early) it comes back. The delay of each rejection is reckoned here, from the moment before
+// the rejection is sent.
 
 #include <poll.h>
 #include <unistd.h>
@@ -36,12 +37,13 @@ int64_t delay_ns(const Options& options, uint32_t rejections) {
       ms *= static_cast<double>(options.retry_multiplier);
     }
   }
-  uint64_t cap = options.retry_max_ms > 0 ? std::min(options.retry_max_ms, kDelayMaxMs) : kDelayMaxMs;
+  uint64_t cap =
+      options.retry_max_ms > 0 ? std::min(options.retry_max_ms, kDelayMaxMs) : kDelayMaxMs;
   return static_cast<int64_t>(std::min(ms, static_cast<double>(cap))) * kMs;
 }
 
 struct MessageState {
-  int64_t due_ns = 0;       // of the next delivery; 0 before the first rejection
+  int64_t due_ns = 0;  // of the next delivery; 0 before the first rejection
   uint32_t rejections = 0;
   bool done = false;
 };
@@ -61,12 +63,15 @@ class Rejector {
 
   void run(uint64_t messages, std::atomic<bool>& stop) {
     while (completed < messages && !stop) {
-      for (size_t i = 0; i < links_.size(); ++i) polled_[i].events = POLLIN | (links_[i]->out.empty() ? 0 : POLLOUT);
+      for (size_t i = 0; i < links_.size(); ++i)
+        polled_[i].events = POLLIN | (links_[i]->out.empty() ? 0 : POLLOUT);
       ::poll(polled_.data(), polled_.size(), 20);
       for (auto& link : links_) {
         while (link->receive() > 0) {
           arrived_ns_ = now_ns();
-          each_frame(*link, [&](uint8_t type, std::string_view payload) { on_frame(*link, type, payload); });
+          each_frame(*link, [&](uint8_t type, std::string_view payload) {
+            on_frame(*link, type, payload);
+          });
         }
         (void)link->flush();  // the rest waits for POLLOUT
       }
@@ -102,7 +107,8 @@ class Rejector {
   void on_message(Link& link) {
     uint32_t publisher = MessageNumber::publisher(number_);
     uint64_t sequence = MessageNumber::sequence(number_);
-    if (publisher >= states_.size() || sequence >= states_[publisher].size()) die("a message that was never sent");
+    if (publisher >= states_.size() || sequence >= states_[publisher].size())
+      die("a message that was never sent");
     MessageState& state = states_[publisher][sequence];
     if (state.due_ns != 0) {
       int64_t lag = arrived_ns_ - state.due_ns;
@@ -118,8 +124,10 @@ class Rejector {
       if (!state.done) completed.fetch_add(1, std::memory_order_relaxed);
       state.done = true;
     } else {
-      // A rejection; by the wait-queue pattern one without requeue, which dead-letters to the queue that waits.
-      link.out += method_frame(1, 60, 90, Encoder().u64(tag_).u8(options_.wait_queue ? 0 : 1).bytes);
+      // A rejection; by the wait-queue pattern one without requeue, which dead-letters to the queue
+      // that waits.
+      link.out +=
+          method_frame(1, 60, 90, Encoder().u64(tag_).u8(options_.wait_queue ? 0 : 1).bytes);
       state.due_ns = now_ns() + delay_ns(options_, ++state.rejections);
       rejected.fetch_add(1, std::memory_order_relaxed);
     }
@@ -133,9 +141,12 @@ class Rejector {
   uint64_t tag_ = 0, number_ = 0, body_bytes_ = 0, body_left_ = 0;
 };
 
-std::string wait_queue_name(const Options& options, uint32_t queue) { return queue_name(options, queue) + ".wait"; }
+std::string wait_queue_name(const Options& options, uint32_t queue) {
+  return queue_name(options, queue) + ".wait";
+}
 
-/// The wait-queue pattern, with standard arguments alone: dead letters go to a queue whose messages expire back.
+/// The wait-queue pattern, with standard arguments alone: dead letters go to a queue whose messages
+/// expire back.
 void declare_wait_queues(const Options& options) {
   Link link(options);
   for (uint32_t i = 0; i < options.queues; ++i) {
@@ -159,15 +170,18 @@ Arguments retry_arguments(const Options& options) {
   if (options.retry_multiplier > 0) {
     arguments.emplace_back("x-delayed-retry-multiplier", std::to_string(options.retry_multiplier));
   }
-  if (options.retry_max_ms > 0) arguments.emplace_back("x-delayed-retry-max", std::to_string(options.retry_max_ms));
+  if (options.retry_max_ms > 0)
+    arguments.emplace_back("x-delayed-retry-max", std::to_string(options.retry_max_ms));
   return arguments;
 }
 
 }  // namespace
 
 int run_retry(const Options& options) {
-  if (options.wait_queue) declare_wait_queues(options);
-  else declare_queues(options, retry_arguments(options));
+  if (options.wait_queue)
+    declare_wait_queues(options);
+  else
+    declare_queues(options, retry_arguments(options));
   Counters counters;
   uint64_t share = options.count / options.publishers, messages = share * options.publishers;
   Rejector rejector(options, share);
@@ -193,9 +207,11 @@ int run_retry(const Options& options) {
       if (!moved) ::usleep(kPublisherNapUs);
     }
   });
-  // The slowest way through: every delay, one after another, and the patience on top of the last sign of life.
+  // The slowest way through: every delay, one after another, and the patience on top of the last
+  // sign of life.
   uint64_t last = 0;
-  int64_t last_move = began, longest = delay_ns(options, options.rejects) + static_cast<int64_t>(options.drain_seconds * 1e9);
+  int64_t last_move = began, longest = delay_ns(options, options.rejects) +
+                                       static_cast<int64_t>(options.drain_seconds * 1e9);
   for (int second = 1; !stop; ++second) {
     while (!stop && now_ns() < began + second * 1'000 * kMs) ::poll(nullptr, 0, 10);
     uint64_t moved = rejector.completed + rejector.rejected;
@@ -216,12 +232,20 @@ int run_retry(const Options& options) {
   const Histogram& lags = rejector.lags;
   auto ms = [](uint64_t ns) { return static_cast<double>(ns) / kMs; };
   Report(options)
-      .text("by", options.wait_queue ? "wait-queue" : "retry").number("messages", messages)
-      .number("completed", completed).number("lost", messages - completed).number("doubled", rejector.doubled)
-      .number("rejected", rejector.rejected).number("early", rejector.early)
-      .real("early_worst_ms", rejector.early_worst_ms, 3).real("lag_p50_ms", ms(lags.at(0.5)), 3)
-      .real("lag_p99_ms", ms(lags.at(0.99)), 3).real("lag_p999_ms", ms(lags.at(0.999)), 3)
-      .real("lag_max_ms", ms(lags.max()), 3).rate("completed_per_s", completed, seconds).real("seconds", seconds, 3)
+      .text("by", options.wait_queue ? "wait-queue" : "retry")
+      .number("messages", messages)
+      .number("completed", completed)
+      .number("lost", messages - completed)
+      .number("doubled", rejector.doubled)
+      .number("rejected", rejector.rejected)
+      .number("early", rejector.early)
+      .real("early_worst_ms", rejector.early_worst_ms, 3)
+      .real("lag_p50_ms", ms(lags.at(0.5)), 3)
+      .real("lag_p99_ms", ms(lags.at(0.99)), 3)
+      .real("lag_p999_ms", ms(lags.at(0.999)), 3)
+      .real("lag_max_ms", ms(lags.max()), 3)
+      .rate("completed_per_s", completed, seconds)
+      .real("seconds", seconds, 3)
       .costs(before, after, messages)
       .print();
   publishers.clear();

@@ -28,12 +28,13 @@ std::string frame(uint8_t type, uint16_t channel, std::string_view payload) {
   return out.bytes;
 }
 
-std::string method_frame(uint16_t channel, uint16_t class_id, uint16_t method_id, std::string_view arguments) {
+std::string method_frame(uint16_t channel, uint16_t class_id, uint16_t method_id,
+                         std::string_view arguments) {
   return frame(kMethodFrame, channel, Encoder().u16(class_id).u16(method_id).raw(arguments).bytes);
 }
 
-EncodedPublish encode_publish(std::string_view exchange, std::string_view routing_key, bool persistent,
-                              std::string_view body, uint32_t frame_max) {
+EncodedPublish encode_publish(std::string_view exchange, std::string_view routing_key,
+                              bool persistent, std::string_view body, uint32_t frame_max) {
   constexpr uint16_t kChannel = 1, kDeliveryModeFlag = 1 << 12;
   EncodedPublish out;
   Encoder publish;

@@ -16,30 +16,33 @@ namespace tarry {
 
 /// What `x-message-deduplication: true` asks for, on a queue or on an exchange.
 struct Deduplication {
-  size_t cache_size = 128;                        // x-cache-size, 1 to 10,000,000
-  std::optional<uint64_t> cache_ttl_ms;           // x-cache-ttl, at least 1; none: until others push it out
-  std::string header = "x-deduplication-header";  // x-deduplication-header: the name of the message's header
+  size_t cache_size = 128;               // x-cache-size, 1 to 10,000,000
+  std::optional<uint64_t> cache_ttl_ms;  // x-cache-ttl, at least 1; none: until others push it out
+  std::string header =
+      "x-deduplication-header";  // x-deduplication-header: the name of the message's header
 };
 
 /// What goes wrong: the argument's name, and what was expected and came instead.
 struct ArgumentComplaint {
   std::string argument, text;
 };
-/// None: not asked for. A cache argument without `x-message-deduplication: true` is a complaint too.
-Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(const FieldTable& arguments);
+/// None: not asked for. A cache argument without `x-message-deduplication: true` is a complaint
+/// too.
+Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(
+    const FieldTable& arguments);
 /// The arguments that deduplication_of looks at, for equivalence.
-inline constexpr std::string_view kDeduplicationArguments[] = {"x-message-deduplication", "x-cache-size", "x-cache-ttl",
-                                                               "x-deduplication-header"};
+inline constexpr std::string_view kDeduplicationArguments[] = {
+    "x-message-deduplication", "x-cache-size", "x-cache-ttl", "x-deduplication-header"};
 
-/// The values of the deduplication header seen lately, in memory: a restart forgets them (as LavinMQ does). A message
-/// without the header is never a duplicate. One thread at a time.
+/// The values of the deduplication header seen lately, in memory: a restart forgets them (as
+/// LavinMQ does). A message without the header is never a duplicate. One thread at a time.
 class Deduplicator {
  public:
   explicit Deduplicator(Deduplication settings) : settings_(std::move(settings)) {}
 
-  /// True if a message with this value was seen and has not expired. Else it is noted: for the message's own x-cache-ttl
-  /// (an integer, ms) if it has one, else for the settings'. The oldest leaves when the cache is full.
-  /// `headers`: a checked header table, may be empty.
+  /// True if a message with this value was seen and has not expired. Else it is noted: for the
+  /// message's own x-cache-ttl (an integer, ms) if it has one, else for the settings'. The oldest
+  /// leaves when the cache is full. `headers`: a checked header table, may be empty.
   bool seen_before(ByteSpan headers, uint64_t now_ms);
   size_t size() const { return by_age_.size(); }
 
@@ -49,8 +52,9 @@ class Deduplicator {
     uint64_t expires_ms;
   };
   const Deduplication settings_;
-  std::list<Seen> by_age_;                                                // oldest first
-  std::unordered_map<std::string_view, std::list<Seen>::iterator> seen_;  // keys borrow from by_age_
+  std::list<Seen> by_age_;  // oldest first
+  std::unordered_map<std::string_view, std::list<Seen>::iterator>
+      seen_;  // keys borrow from by_age_
 };
 
 }  // namespace tarry

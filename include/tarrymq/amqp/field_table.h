@@ -17,8 +17,9 @@ namespace tarry {
 struct FieldValue;
 using FieldArray = std::vector<FieldValue>;
 
-/// An AMQP field table with its entries in wire order; decode followed by encode gives the same bytes.
-/// Used for arguments and wherever a header table is looked into or rewritten; messages on the hot path keep raw bytes.
+/// An AMQP field table with its entries in wire order; decode followed by encode gives the same
+/// bytes. Used for arguments and wherever a header table is looked into or rewritten; messages on
+/// the hot path keep raw bytes.
 struct FieldTable {
   std::vector<std::pair<std::string, FieldValue>> entries;
 
@@ -32,8 +33,8 @@ struct FieldTable {
   /// The same names with equivalent values (FieldValue::equivalent), in any order.
   bool equivalent(const FieldTable& other) const;
 
-  /// `bytes`: the 4-byte length and what it covers, and nothing behind. The error says what was malformed and where.
-  /// Depth at most 64, else malformed.
+  /// `bytes`: the 4-byte length and what it covers, and nothing behind. The error says what was
+  /// malformed and where. Depth at most 64, else malformed.
   static Result<FieldTable, std::string> decode(ByteSpan bytes);
   /// Appends length and entries.
   void encode(std::string& out) const;
@@ -48,11 +49,12 @@ struct FieldDecimal {
   friend bool operator==(const FieldDecimal&, const FieldDecimal&) = default;
 };
 
-/// One value and the type letter that it had on the wire (the de-facto table encoding: t b B s u I i l L f d D S A T F V x;
-/// U is read as s). Every integer letter is held as int64_t (L above 2^63-1 keeps its bits).
+/// One value and the type letter that it had on the wire (the de-facto table encoding: t b B s u I
+/// i l L f d D S A T F V x; U is read as s). Every integer letter is held as int64_t (L above
+/// 2^63-1 keeps its bits).
 struct FieldValue {
-  using Variant = std::variant<std::monostate, bool, int64_t, float, double, FieldDecimal, std::string, FieldArray,
-                               FieldTable>;
+  using Variant = std::variant<std::monostate, bool, int64_t, float, double, FieldDecimal,
+                               std::string, FieldArray, FieldTable>;
   char type = 'V';
   Variant value;
 
@@ -64,17 +66,22 @@ struct FieldValue {
   static FieldValue array(FieldArray v) { return {'A', std::move(v)}; }
   static FieldValue table(FieldTable v) { return {'F', std::move(v)}; }
 
-  bool is_integer() const;  // any of b B s u U I i l L
+  bool is_integer() const;                 // any of b B s u U I i l L
   std::optional<int64_t> integer() const;  // none if no integer type (or L above 2^63-1)
-  const std::string* text() const { return type == 'S' ? std::get_if<std::string>(&value) : nullptr; }
-  std::optional<bool> boolean() const { return type == 't' ? std::optional(std::get<bool>(value)) : std::nullopt; }
+  const std::string* text() const {
+    return type == 'S' ? std::get_if<std::string>(&value) : nullptr;
+  }
+  std::optional<bool> boolean() const {
+    return type == 't' ? std::optional(std::get<bool>(value)) : std::nullopt;
+  }
   const FieldArray* array() const { return std::get_if<FieldArray>(&value); }
   const FieldTable* table() const { return std::get_if<FieldTable>(&value); }
   /// For error texts: `the value '1' of type 'signedint'`-like pieces.
   std::string to_text() const;
   std::string_view type_name() const;  // as RabbitMQ's wording: signedint, long, longstr, bool, ...
 
-  /// Numbers by value whatever their width (5 as byte equals 5 as long); the rest by type and value (retry-spec 6).
+  /// Numbers by value whatever their width (5 as byte equals 5 as long); the rest by type and value
+  /// (retry-spec 6).
   bool equivalent(const FieldValue& other) const;
   friend bool operator==(const FieldValue&, const FieldValue&) = default;
 };

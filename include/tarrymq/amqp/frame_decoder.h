@@ -8,11 +8,12 @@
 
 namespace tarry {
 
-/// How much longer than frame-max a frame may come: many clients let the payload alone grow to frame-max, and RabbitMQ has
-/// always taken that. We send none of these.
+/// How much longer than frame-max a frame may come: many clients let the payload alone grow to
+/// frame-max, and RabbitMQ has always taken that. We send none of these.
 inline constexpr uint64_t kFrameGraceBytes = kFrameOverheadBytes;
 
-/// The older form of the protocol header, for 0-9: RabbitMQ starts 0-9-1 on it, and some clients send no other.
+/// The older form of the protocol header, for 0-9: RabbitMQ starts 0-9-1 on it, and some clients
+/// send no other.
 inline constexpr std::string_view kProtocolHeaderOfOld{"AMQP\1\1\0\x9", 8};
 
 /// A frame on the wire, all integers big-endian:
@@ -73,12 +74,14 @@ PeerError frame_error(FrameStatus status, ByteSpan in, uint32_t frame_max);
 
 enum class ProtocolHeaderStatus : uint8_t { accepted, need_more, refused };
 
-/// Compares the first bytes of a connection with the 8 bytes of AMQP 0-9-1, in either form. Refused at the first
-/// byte that differs: the server then sends kProtocolHeader and closes (AMQP 0-9-1, 4.2.2).
+/// Compares the first bytes of a connection with the 8 bytes of AMQP 0-9-1, in either form. Refused
+/// at the first byte that differs: the server then sends kProtocolHeader and closes (AMQP
+/// 0-9-1, 4.2.2).
 inline ProtocolHeaderStatus check_protocol_header(ByteSpan in) {
   const size_t size = in.size() < kProtocolHeader.size() ? in.size() : kProtocolHeader.size();
   const std::string_view got(reinterpret_cast<const char*>(in.data()), size);
-  if (!kProtocolHeader.starts_with(got) && !kProtocolHeaderOfOld.starts_with(got)) return ProtocolHeaderStatus::refused;
+  if (!kProtocolHeader.starts_with(got) && !kProtocolHeaderOfOld.starts_with(got))
+    return ProtocolHeaderStatus::refused;
   return size == kProtocolHeader.size() ? ProtocolHeaderStatus::accepted
                                         : ProtocolHeaderStatus::need_more;
 }

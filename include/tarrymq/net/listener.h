@@ -16,10 +16,11 @@
 namespace tarry {
 
 struct ListenAddress {
-  std::string host;   // a numeric IPv4 or IPv6 address; "localhost" means 127.0.0.1
-  uint16_t port = 0;  // 0: any free one
-  const TlsContext* tls = nullptr;           // AMQPS; null: without TLS. Outlives the listener
-  const Networks* proxy_sources = nullptr;   // who begins with a PROXY header; null: nobody. Outlives the listener
+  std::string host;                 // a numeric IPv4 or IPv6 address; "localhost" means 127.0.0.1
+  uint16_t port = 0;                // 0: any free one
+  const TlsContext* tls = nullptr;  // AMQPS; null: without TLS. Outlives the listener
+  const Networks* proxy_sources =
+      nullptr;  // who begins with a PROXY header; null: nobody. Outlives the listener
 };
 
 /// AMQP over TCP: accepts on the first shard and hands the sockets to all shards in turn. Each
@@ -42,7 +43,8 @@ class AmqpListener {
   /// The ports in the order of the addresses (what a port 0 became).
   const std::vector<uint16_t>& ports() const;
 
-  /// Beyond so many open sockets a new one is closed at once, counted (runtime/limit_hits.h) and logged now and then. Any thread.
+  /// Beyond so many open sockets a new one is closed at once, counted (runtime/limit_hits.h) and
+  /// logged now and then. Any thread.
   void set_connections_max(size_t count);
   /// No new connections from here on; those that are open stay. Any thread.
   void stop();

@@ -32,22 +32,24 @@ struct WaitingQuery;
 /// Who asks, and where answers go: a sink registered under `connection` at the queue-shard `home`.
 struct Requester {
   QueueShard* home = nullptr;
-  ConnectionId connection;  // the routers of all shards share ConnectionId 0: the home tells them apart
+  ConnectionId
+      connection;  // the routers of all shards share ConnectionId 0: the home tells them apart
   friend bool operator==(const Requester&, const Requester&) = default;
 };
 
 /// One message for one queue. Everything borrowed lives for the call.
 struct PublishRequest {
-  ByteSpan route;                 // exchange and routing key as short strings
-  ByteSpan header;                // content header payload (BCC already removed)
+  ByteSpan route;   // exchange and routing key as short strings
+  ByteSpan header;  // content header payload (BCC already removed)
   ByteSpan body;
   bool persistent = false;
   uint8_t priority = 0;
   uint8_t hops = 0;
-  uint32_t counter = 0;           // deliveries before, of a redrive that keeps its budget
-  uint32_t ttl_ms = kNoTtl;       // from the expiration property
-  bool has_delivery_count = false;  // the header table holds x-delivery-count: a counting queue removes it (rule 15)
-  const Origin* origin = nullptr;   // of a move
+  uint32_t counter = 0;      // deliveries before, of a redrive that keeps its budget
+  uint32_t ttl_ms = kNoTtl;  // from the expiration property
+  bool has_delivery_count =
+      false;  // the header table holds x-delivery-count: a counting queue removes it (rule 15)
+  const Origin* origin = nullptr;  // of a move
   // Confirm wanted? Then these are non-zero and `from` is set.
   uint64_t publish_number = 0;
   uint16_t channel = 0;
@@ -63,63 +65,70 @@ struct ConsumeRequest {
   bool no_ack = false;
   bool exclusive = false;
   int32_t priority = 0;
-  uint32_t prefetch = 0;          // per consumer; 0: no limit
-  bool channel_limited = false;   // deliveries only against granted credit
-  std::string description;        // connection and channel, for listings
+  uint32_t prefetch = 0;         // per consumer; 0: no limit
+  bool channel_limited = false;  // deliveries only against granted credit
+  std::string description;       // connection and channel, for listings
 };
 
 enum class Outcome : uint8_t {
   ack,
-  reject_requeue,   // basic.reject requeue=true
-  nack_requeue,     // basic.nack requeue=true
-  drop,             // either with requeue=false: dead-letter (rejected)
-  channel_closed,   // channel or connection went away: counter + 1, requeued at once
-  recovered,        // basic.recover: the same
-  timed_out,        // consumer timeout: the same
-  not_delivered,    // never reached the client: back to its place, counter untouched
-  put_back,         // HTTP peek (retry-spec 42): back to its place, counter untouched
+  reject_requeue,  // basic.reject requeue=true
+  nack_requeue,    // basic.nack requeue=true
+  drop,            // either with requeue=false: dead-letter (rejected)
+  channel_closed,  // channel or connection went away: counter + 1, requeued at once
+  recovered,       // basic.recover: the same
+  timed_out,       // consumer timeout: the same
+  not_delivered,   // never reached the client: back to its place, counter untouched
+  put_back,        // HTTP peek (retry-spec 42): back to its place, counter untouched
 };
 
-/// Every delivery and get is settled exactly once, those without acknowledgement too: with `ack` when the socket took
-/// the last byte (design-notes 3), else with channel_closed or not_delivered.
+/// Every delivery and get is settled exactly once, those without acknowledgement too: with `ack`
+/// when the socket took the last byte (design-notes 3), else with channel_closed or not_delivered.
 /// Consecutive deliveries of one lane with one counter to one consumer, as settled together.
 struct SettleRun {
   Run run;
   uint8_t lane = 0;
-  uint32_t counter = 0;           // as delivered
-  ConsumerId consumer;            // none (0) for basic.get
-  uint64_t body_bytes = 0;        // sum; may be an estimate when a run was split
+  uint32_t counter = 0;     // as delivered
+  ConsumerId consumer;      // none (0) for basic.get
+  uint64_t body_bytes = 0;  // sum; may be an estimate when a run was split
 };
 
 /// What a consumer says of one delivery by a publish to `amq.retry` (retry-spec 35).
 struct OwnWord {
-  SettleRun delivery;                  // of one message
-  std::optional<uint64_t> delay_ms;    // instead of the computed one; only for a queue with retries
-  std::string error;                   // "": nothing said. Kept to 4 KiB
-  bool permanent = false;              // no more retries: dead-letter, reason rejected
-  // Confirm wanted, once the settlement is durable? Then non-zero and `from` is set. Refused: the queue is gone.
+  SettleRun delivery;                // of one message
+  std::optional<uint64_t> delay_ms;  // instead of the computed one; only for a queue with retries
+  std::string error;                 // "": nothing said. Kept to 4 KiB
+  bool permanent = false;            // no more retries: dead-letter, reason rejected
+  // Confirm wanted, once the settlement is durable? Then non-zero and `from` is set. Refused: the
+  // queue is gone.
   uint64_t publish_number = 0;
   uint16_t channel = 0;
   uint32_t channel_serial = 0;
   Requester from;
 };
 
-/// Upper bounds in ms of the classes that retry lag is counted in (retry-spec 40); one more class is above the last.
-inline constexpr std::array<uint64_t, 12> kRetryLagBoundsMs{1, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30'000, 300'000};
+/// Upper bounds in ms of the classes that retry lag is counted in (retry-spec 40); one more class
+/// is above the last.
+inline constexpr std::array<uint64_t, 12> kRetryLagBoundsMs{1,   5,   10,   25,   50,     100,
+                                                            250, 500, 1000, 5000, 30'000, 300'000};
 
-/// Figures of a queue that any thread may read at any time; written by its shard, exact after a turn.
+/// Figures of a queue that any thread may read at any time; written by its shard, exact after a
+/// turn.
 struct QueueFigures {
   std::atomic<uint64_t> ready{0}, ready_bytes{0}, unacked{0}, unacked_bytes{0}, persistent{0};
-  std::atomic<uint64_t> delayed{0}, delayed_bytes{0}, next_due_ms{0}, last_due_ms{0};  // next_due_ms 0: nothing waits
+  std::atomic<uint64_t> delayed{0}, delayed_bytes{0}, next_due_ms{0},
+      last_due_ms{0};  // next_due_ms 0: nothing waits
   std::atomic<uint64_t> consumers{0};
   std::atomic<uint64_t> consumer_timeout_ms{0};  // the effective setting; 0: none
-  std::atomic<uint64_t> published{0}, delivered{0}, delivered_no_ack{0}, got{0}, got_no_ack{0}, acked{0}, redelivered{0},
-      rejected{0}, confirmed{0};
+  std::atomic<uint64_t> published{0}, delivered{0}, delivered_no_ack{0}, got{0}, got_no_ack{0},
+      acked{0}, redelivered{0}, rejected{0}, confirmed{0};
   std::atomic<uint64_t> retries_scheduled{0}, retries_redelivered{0}, retries_postponed{0};
   // By reason, in the order of DeathReason; dropped: no exchange, no route, refused, cycle.
   std::atomic<uint64_t> dead_lettered[6]{}, dropped[6]{};
-  std::atomic<uint64_t> dead_lettering{0};  // in the dead-letter stage now: on their way, or held (retry-spec 41)
-  // How long after its due time a return was let in: counts by class of kRetryLagBoundsMs, and the sum of all.
+  std::atomic<uint64_t> dead_lettering{
+      0};  // in the dead-letter stage now: on their way, or held (retry-spec 41)
+  // How long after its due time a return was let in: counts by class of kRetryLagBoundsMs, and the
+  // sum of all.
   std::atomic<uint64_t> retry_lag[kRetryLagBoundsMs.size() + 1]{}, retry_lag_sum_ms{0};
   std::atomic<uint64_t> disk_bytes{0}, memory_bytes{0}, segments{0};
 };
@@ -138,17 +147,18 @@ struct ConsumerInfo {
   uint32_t prefetch = 0;
 };
 
-/// All that others may do with a queue: each call enqueues a command to the actor (on the queue's own shard it is a
-/// plain call). Commands from one shard arrive in the order they were given. May be called from any shard's thread;
-/// those marked "any thread" also from elsewhere. Held by shared_ptr; the actor ends with the last holder.
-/// Answers go to the requester's sink with the given token. After the queue is gone every command is answered:
-/// publishes refused, the rest with 404.
+/// All that others may do with a queue: each call enqueues a command to the actor (on the queue's
+/// own shard it is a plain call). Commands from one shard arrive in the order they were given. May
+/// be called from any shard's thread; those marked "any thread" also from elsewhere. Held by
+/// shared_ptr; the actor ends with the last holder. Answers go to the requester's sink with the
+/// given token. After the queue is gone every command is answered: publishes refused, the rest with
+/// 404.
 class QueueHandle {
  public:
   const QueueId id;
   const QueueIdentity identity;
   Shard& shard() const;
-  const QueueFigures& figures() const { return *figures_; }  // any thread
+  const QueueFigures& figures() const { return *figures_; }            // any thread
   bool gone() const { return gone_.load(std::memory_order_acquire); }  // any thread
 
   void publish(const PublishRequest& request);
@@ -157,34 +167,36 @@ class QueueHandle {
   void settle_by_word(OwnWord word);
 
   void consume(ConsumeRequest request, uint64_t token);
-  /// `last_deliveries`: what is ready by then, and the consumer would take, still goes to it, ahead of the answer.
+  /// `last_deliveries`: what is ready by then, and the consumer would take, still goes to it, ahead
+  /// of the answer.
   void cancel(ConsumerId consumer, Requester from, uint64_t token, bool last_deliveries = false);
   /// Behind the consumers: what they would take is theirs.
   void get(bool no_ack, Requester from, uint64_t token);
   /// Counts as use of the queue (x-expires) when `is_use`.
   void stat(bool is_use, Requester from, uint64_t token);
-  void purge(Requester from, uint64_t token);          // answered when durable
+  void purge(Requester from, uint64_t token);  // answered when durable
   /// Answered once everything before it, from this shard, is durable.
   void sync(Requester from, uint64_t token);
-  /// if_unused, if_empty: 406 and nothing happens. Else consumers are cancelled, messages taken, and `removed` of the
-  /// QueueShard's port told; the reply comes with the number of messages (ready and delayed), before the removal of
-  /// the definition is durable: the broker sees to that.
+  /// if_unused, if_empty: 406 and nothing happens. Else consumers are cancelled, messages taken,
+  /// and `removed` of the QueueShard's port told; the reply comes with the number of messages
+  /// (ready and delayed), before the removal of the definition is durable: the broker sees to that.
   void remove(bool if_unused, bool if_empty, Requester from, uint64_t token);
 
   /// The source of a move into this queue has dropped its copy durably.
   void close_move(const Origin& origin);
 
-  void set_paused(ConsumerId consumer, bool paused);              // the connection cannot take more for now
+  void set_paused(ConsumerId consumer, bool paused);  // the connection cannot take more for now
   void set_channel_limited(ConsumerId consumer, bool limited);
   void grant(ConsumerId consumer, uint32_t credits);
 
   // -- Any thread
-  void apply(QueueSettings settings);                             // policies changed
-  void purge_delayed();                                           // the operator empties or deletes the companion
+  void apply(QueueSettings settings);  // policies changed
+  void purge_delayed();                // the operator empties or deletes the companion
   /// `done` runs on the queue's shard.
   void consumers(std::function<void(std::vector<ConsumerInfo>)> done);
 
-  // -- Any thread: what waits (waiting.h), and dead letters back (redrive.h). `done` runs on the queue's shard, once.
+  // -- Any thread: what waits (waiting.h), and dead letters back (redrive.h). `done` runs on the
+  // queue's shard, once.
   void list_waiting(WaitingQuery query, std::function<void(WaitingPage)> done);
   void act_on_waiting(WaitingOrder order, std::function<void(WaitingOutcome)> done);
   /// Answered once they are durable; the error of the outcome says why none is here.

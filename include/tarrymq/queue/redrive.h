@@ -11,8 +11,8 @@
 
 namespace tarry {
 
-// Dead letters moved back by their queue (retry-spec 38). The queue finds and moves them; the broker keeps the order
-// durably, starts it again after a restart, and shows it.
+// Dead letters moved back by their queue (retry-spec 38). The queue finds and moves them; the
+// broker keeps the order durably, starts it again after a restart, and shows it.
 
 struct RedriveFilter {
   std::string reason{}, queue{};       // of the newest entry of x-death; "": any
@@ -20,8 +20,9 @@ struct RedriveFilter {
   std::optional<std::string> value{};  // ... with this value as text
 };
 
-/// What a redrive has found: how many, and per lane where the last of them lies. It moves nothing behind that, so that a
-/// restart goes on with the same set: the limit holds, and what dies again meanwhile is not moved in a circle.
+/// What a redrive has found: how many, and per lane where the last of them lies. It moves nothing
+/// behind that, so that a restart goes on with the same set: the limit holds, and what dies again
+/// meanwhile is not moved in a circle.
 struct RedrivePlan {
   struct End {
     uint8_t lane = 0;
@@ -35,13 +36,13 @@ struct RedrivePlan {
 
 struct RedriveOrder {
   uint64_t id = 0;
-  std::string target{};                // queue; "": the one that each died in last
+  std::string target{};  // queue; "": the one that each died in last
   std::optional<uint64_t> limit{};
-  std::optional<double> rate{};        // messages a second, above 0
+  std::optional<double> rate{};  // messages a second, above 0
   RedriveFilter filter{};
-  bool reset_budget = true;            // false: the counter of its last delivery goes along
-  bool dry_run = false;                // find, and move nothing
-  std::optional<RedrivePlan> plan{};   // found before a restart: go on
+  bool reset_budget = true;           // false: the counter of its last delivery goes along
+  bool dry_run = false;               // find, and move nothing
+  std::optional<RedrivePlan> plan{};  // found before a restart: go on
 };
 
 /// Written by the queue's shard, read anywhere.
@@ -51,14 +52,14 @@ struct RedriveProgress {
 
 enum class RedriveEnd : uint8_t {
   completed,
-  stopped,     // a target is missing or refuses: the rest is untouched
+  stopped,  // a target is missing or refuses: the rest is untouched
   cancelled,
 };
 
 /// Called on the queue's shard.
 struct RedriveEvents {
-  /// Once, unless there was a plan, or the end comes first. Nothing moves before QueueHandle::go_redrive(id): the plan is
-  /// made durable meanwhile.
+  /// Once, unless there was a plan, or the end comes first. Nothing moves before
+  /// QueueHandle::go_redrive(id): the plan is made durable meanwhile.
   std::function<void(RedrivePlan)> planned;
   /// Once; all that was moved has left durably. Not if the broker stops meanwhile.
   std::function<void(RedriveEnd, std::string reason)> ended;

@@ -25,31 +25,37 @@ struct CompanionGate {
 /// The gate of a durable queue. The store outlives every companion.
 CompanionGate gate_of(StoreShard& store);
 
-/// How many entries one drain may ask for, so that a million coming due at once do not stall the shard.
+/// How many entries one drain may ask for, so that a million coming due at once do not stall the
+/// shard.
 inline constexpr size_t kDrainCountMax = 4096;
 
-/// The waiting messages of one queue, `amq.retry-<queue>`, ordered by due time, with the one timer that wakes their
-/// owner (retry-spec 19, 23, 26, 29). It holds places and instants only: records stay where they lie, and the ack
-/// log is the truth, so an entry may be stale when it is drained (the owner asks its log).
-/// An entry is drained no earlier than its due time and not before its ticket has passed, so that no delivery
-/// carries a counter that is not on disk (retry-spec 16). Own shard only.
+/// The waiting messages of one queue, `amq.retry-<queue>`, ordered by due time, with the one timer
+/// that wakes their owner (retry-spec 19, 23, 26, 29). It holds places and instants only: records
+/// stay where they lie, and the ack log is the truth, so an entry may be stale when it is drained
+/// (the owner asks its log). An entry is drained no earlier than its due time and not before its
+/// ticket has passed, so that no delivery carries a counter that is not on disk (retry-spec 16).
+/// Own shard only.
 class Companion {
  public:
-  /// `on_due` is called from a timer when something can be drained; it calls drain() once or a few times and returns.
-  /// While more is due it is called again in the next turn, so other work runs between batches.
-  Companion(DueStore& store, Shard& shard, QueueId queue, CompanionGate gate, std::function<void()> on_due);
+  /// `on_due` is called from a timer when something can be drained; it calls drain() once or a few
+  /// times and returns. While more is due it is called again in the next turn, so other work runs
+  /// between batches.
+  Companion(DueStore& store, Shard& shard, QueueId queue, CompanionGate gate,
+            std::function<void()> on_due);
   ~Companion();
   Companion(const Companion&) = delete;
   Companion& operator=(const Companion&) = delete;
 
-  /// Adds a message whose park event the log has taken, also one that is postponed (retry-spec 25). `entry.due_ms` is
-  /// the earlier of due time and expiry, `entry.kind` the owner's word for which of the two it is. `ticket`: the
-  /// StoreShard's, drawn after MessageLog::park; for a queue that is not durable use park_at_once.
+  /// Adds a message whose park event the log has taken, also one that is postponed (retry-spec 25).
+  /// `entry.due_ms` is the earlier of due time and expiry, `entry.kind` the owner's word for which
+  /// of the two it is. `ticket`: the StoreShard's, drawn after MessageLog::park; for a queue that
+  /// is not durable use park_at_once.
   void park(const DueEntry& entry, Ticket ticket);
   /// Without a gate: what recovery found (it is on disk), or the queue owes no durability.
   void park_at_once(const DueEntry& entry);
 
-  /// Takes up to min(out.size(), kDrainCountMax) entries with due_ms <= now_ms, in due order; returns how many.
+  /// Takes up to min(out.size(), kDrainCountMax) entries with due_ms <= now_ms, in due order;
+  /// returns how many.
   size_t drain(uint64_t now_ms, std::span<DueEntry> out);
 
   /// The owner can take no more for now: on_due is not called until resume().
@@ -59,8 +65,8 @@ class Companion {
   /// Waiting messages, and the sum of their bodies. Stale entries count until they are drained.
   uint64_t count() const { return index_->size() + gated_.size(); }
   uint64_t body_bytes() const { return body_bytes_; }
-  /// Broker time in ms; none if nothing waits. The next one may be named too early while park events are on their way
-  /// to the disk.
+  /// Broker time in ms; none if nothing waits. The next one may be named too early while park
+  /// events are on their way to the disk.
   std::optional<uint64_t> next_due_ms() const;
   std::optional<uint64_t> last_due_ms() const;
 
@@ -105,21 +111,25 @@ class Companion {
   void put(const DueEntry& entry);
 
   std::unique_ptr<DueIndex> index_;
-  DueHistogram histogram_;           // of what is in the index
-  boost::container::deque<Gated> gated_;          // in the order of their tickets, which had not passed when last asked
-  Ticket passed_ticket_ = 0;         // the latest known to have passed
-  bool asked_ = false;               // a when_durable task is out; it covers all that was gated when it was asked
-  // At or below every due time in gated_: of what is covered by the task that is out, and of the rest.
+  DueHistogram histogram_;  // of what is in the index
+  boost::container::deque<Gated>
+      gated_;                 // in the order of their tickets, which had not passed when last asked
+  Ticket passed_ticket_ = 0;  // the latest known to have passed
+  bool asked_ =
+      false;  // a when_durable task is out; it covers all that was gated when it was asked
+  // At or below every due time in gated_: of what is covered by the task that is out, and of the
+  // rest.
   uint64_t asked_due_min_ = UINT64_MAX;
   uint64_t unasked_due_min_ = UINT64_MAX;
-  uint64_t gated_due_max_ = 0;       // at or above
+  uint64_t gated_due_max_ = 0;  // at or above
   uint64_t body_bytes_ = 0;
-  bool waits_for_page_ = false;      // the index reads from disk and will wake us
+  bool waits_for_page_ = false;  // the index reads from disk and will wake us
   bool paused_ = false;
-  bool waking_ = false;              // within on_due_
-  uint64_t armed_ms_ = UINT64_MAX;   // broker time that the timer is set for
+  bool waking_ = false;             // within on_due_
+  uint64_t armed_ms_ = UINT64_MAX;  // broker time that the timer is set for
   Timer timer_;
-  std::shared_ptr<Companion*> self_;  // what is on its way through the gate looks here; null when this is gone
+  std::shared_ptr<Companion*>
+      self_;  // what is on its way through the gate looks here; null when this is gone
 };
 
 }  // namespace tarry

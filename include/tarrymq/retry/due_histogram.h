@@ -7,10 +7,11 @@
 
 namespace tarry {
 
-/// How many of a companion's entries come due when: exact counts in buckets of equal width, so that the n-th entry is
-/// found without walking to it, and an operator sees the shape of what waits (retry-spec 37). A bucket is 1 ms wide until
-/// more than kBucketsMax are in use, then twice as wide, and so on; 1 ms again once nothing waits. Pure. A few ns an
-/// entry in the common flow, where one comes behind or near the one before.
+/// How many of a companion's entries come due when: exact counts in buckets of equal width, so that
+/// the n-th entry is found without walking to it, and an operator sees the shape of what waits
+/// (retry-spec 37). A bucket is 1 ms wide until more than kBucketsMax are in use, then twice as
+/// wide, and so on; 1 ms again once nothing waits. Pure. A few ns an entry in the common flow,
+/// where one comes behind or near the one before.
 class DueHistogram {
  public:
   static constexpr size_t kBucketsMax = 4096;
@@ -23,8 +24,8 @@ class DueHistogram {
   uint64_t count() const { return count_; }
   uint64_t width_ms() const { return uint64_t{1} << shift_; }
 
-  /// Where to look for the entry before which `rank` others are due: it is the one behind `skip` others of those due at
-  /// or after `due_ms`. Requires: rank < count().
+  /// Where to look for the entry before which `rank` others are due: it is the one behind `skip`
+  /// others of those due at or after `due_ms`. Requires: rank < count().
   struct Place {
     uint64_t due_ms = 0;
     uint64_t skip = 0;

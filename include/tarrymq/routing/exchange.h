@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tarrymq/amqp/field_table.h"
 #include "tarrymq/amqp/deduplication.h"
+#include "tarrymq/amqp/field_table.h"
 #include "tarrymq/amqp/peer_error.h"
 #include "tarrymq/amqp/properties.h"
 #include "tarrymq/runtime/bytes.h"
@@ -29,12 +29,13 @@ enum class ExchangeType : uint8_t {
   fanout,
   topic,
   headers,
-  retry,  // x-retry, the pre-declared amq.retry (retry-spec 35): nobody declares one, it has no
-          // bindings
-  delayed,          // x-delayed-message: routes as its x-delayed-type once a message's x-delay is over
+  retry,    // x-retry, the pre-declared amq.retry (retry-spec 35): nobody declares one, it has no
+            // bindings
+  delayed,  // x-delayed-message: routes as its x-delayed-type once a message's x-delay is over
   consistent_hash,  // x-consistent-hash: one destination by hash; binding keys are weights
   random,           // x-random: one destination, any
-  local_random,     // x-local-random: the same (RabbitMQ: of those on this node), binding keys are empty
+  local_random,     // x-local-random: the same (RabbitMQ: of those on this node), binding keys are
+                    // empty
   modulus_hash,     // x-modulus-hash: one destination, by the key's hash modulo their number
 };
 std::string_view exchange_type_name(ExchangeType type);  // "direct", ..., "x-retry"
@@ -77,8 +78,8 @@ struct RouteMatches {
   }
 };
 
-/// What went through an exchange: messages that came in, and copies that left for queues. Any thread; who publishes
-/// gathers and adds once a turn.
+/// What went through an exchange: messages that came in, and copies that left for queues. Any
+/// thread; who publishes gathers and adds once a turn.
 struct ExchangeFigures {
   std::atomic<uint64_t> in{0}, out{0};
   void add(uint64_t messages, uint64_t copies) {
@@ -87,8 +88,9 @@ struct ExchangeFigures {
   }
 };
 
-/// What a consistent-hash exchange hashes: the routing key, or what its arguments name (hash-header, or LavinMQ's
-/// x-hash-on; hash-property: correlation_id, message_id or timestamp). A message without it hashes as an empty text.
+/// What a consistent-hash exchange hashes: the routing key, or what its arguments name
+/// (hash-header, or LavinMQ's x-hash-on; hash-property: correlation_id, message_id or timestamp). A
+/// message without it hashes as an empty text.
 struct HashOn {
   enum class What : uint8_t { routing_key, header, property } what = What::routing_key;
   std::string name;
@@ -140,8 +142,8 @@ class Exchange {
 
   /// Appends each destination that the bindings give for this message once; `out` is left sorted by
   /// queue id as far as this call appended. `headers`: the message's checked header table (with its
-  /// length), may be empty; `properties`: the message's, for an exchange that hashes one of them. No alternate
-  /// exchange: that is route_walk.h's. Nothing waits here: see delays().
+  /// length), may be empty; `properties`: the message's, for an exchange that hashes one of them.
+  /// No alternate exchange: that is route_walk.h's. Nothing waits here: see delays().
   void match(std::string_view routing_key, ByteSpan headers, RouteMatches& out,
              const PropertiesView* properties = nullptr) const;
   /// What match gives depends on more than the routing key (and the bindings).
@@ -174,7 +176,7 @@ class Exchange {
   std::atomic<QueueId> holding_queue_{QueueId{}};
   std::mutex deduplicator_mutex_;
   const std::unique_ptr<Deduplicator> deduplicator_;  // guarded by its mutex
-  mutable std::shared_mutex mutex_;  // guards what follows
+  mutable std::shared_mutex mutex_;                   // guards what follows
   std::unordered_map<std::string, std::unique_ptr<Bound>> bound_;
   std::unique_ptr<BindingIndex> index_;
   std::optional<std::string> policy_alternate_;

@@ -31,8 +31,9 @@ struct RouteQuery {
   std::span<const std::string_view>
       more_keys;     // from CC and BCC (append_sender_keys); each routes as the routing key does
   ByteSpan headers;  // the message's checked header table, may be empty
-  const PropertiesView* properties = nullptr;  // of the message: what may be delayed or hashed; may be missing
-  bool ignore_delay = false;                   // where it would go when its delay is over
+  const PropertiesView* properties =
+      nullptr;                // of the message: what may be delayed or hashed; may be missing
+  bool ignore_delay = false;  // where it would go when its delay is over
 };
 
 struct RouteResult {
@@ -40,15 +41,16 @@ struct RouteResult {
   bool exchange_missing = false;  // the query's own exchange; nothing else was looked at
   bool cacheable = true;  // depends on exchange and routing key alone, until the topology changes
   bool held = false;      // at least one of the queues holds it for an x-delayed-message exchange
-  bool bad_delay = false; // it came to such an exchange with an x-delay that is no number; taken as none
+  bool bad_delay =
+      false;  // it came to such an exchange with an x-delay that is no number; taken as none
   bool deduplicates = false;  // the query's own exchange does
 };
 
 /// Follows a publish to its queues: bindings, exchange-to-exchange bindings, and the alternate
 /// exchange of each exchange on the way that has no destination for it (RabbitMQ: a destination
 /// that is an exchange counts, wherever that leads). An exchange is visited once, so cycles end.
-/// Exchanges on the way that are missing are skipped. A message with an x-delay goes no further than the holding queue of
-/// an exchange that delays. Any thread. `out` is overwritten; keep it to
+/// Exchanges on the way that are missing are skipped. A message with an x-delay goes no further
+/// than the holding queue of an exchange that delays. Any thread. `out` is overwritten; keep it to
 /// save the allocation.
 void walk_route(RouteLookup& lookup, const RouteQuery& query, RouteResult& out);
 

@@ -23,16 +23,22 @@ template <class Integer>
 Integer load_be(const std::byte* p) {
   Integer v;
   std::memcpy(&v, p, sizeof v);
-  if constexpr (sizeof v == 2) v = static_cast<Integer>(__builtin_bswap16(static_cast<uint16_t>(v)));
-  if constexpr (sizeof v == 4) v = static_cast<Integer>(__builtin_bswap32(static_cast<uint32_t>(v)));
-  if constexpr (sizeof v == 8) v = static_cast<Integer>(__builtin_bswap64(static_cast<uint64_t>(v)));
+  if constexpr (sizeof v == 2)
+    v = static_cast<Integer>(__builtin_bswap16(static_cast<uint16_t>(v)));
+  if constexpr (sizeof v == 4)
+    v = static_cast<Integer>(__builtin_bswap32(static_cast<uint32_t>(v)));
+  if constexpr (sizeof v == 8)
+    v = static_cast<Integer>(__builtin_bswap64(static_cast<uint64_t>(v)));
   return v;
 }
 template <class Integer>
 void store_be(std::byte* p, Integer v) {
-  if constexpr (sizeof v == 2) v = static_cast<Integer>(__builtin_bswap16(static_cast<uint16_t>(v)));
-  if constexpr (sizeof v == 4) v = static_cast<Integer>(__builtin_bswap32(static_cast<uint32_t>(v)));
-  if constexpr (sizeof v == 8) v = static_cast<Integer>(__builtin_bswap64(static_cast<uint64_t>(v)));
+  if constexpr (sizeof v == 2)
+    v = static_cast<Integer>(__builtin_bswap16(static_cast<uint16_t>(v)));
+  if constexpr (sizeof v == 4)
+    v = static_cast<Integer>(__builtin_bswap32(static_cast<uint32_t>(v)));
+  if constexpr (sizeof v == 8)
+    v = static_cast<Integer>(__builtin_bswap64(static_cast<uint64_t>(v)));
   std::memcpy(p, &v, sizeof v);
 }
 template <class Integer>
@@ -46,6 +52,7 @@ void store_le(std::byte* p, Integer v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the helpers above are for little-endian machines");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the helpers above are for little-endian machines");
 
 }  // namespace tarry

@@ -5,16 +5,18 @@
 
 namespace tarry {
 
-/// An instant of the monotonic clock, in nanoseconds since an arbitrary start. Lives only as long as the process.
+/// An instant of the monotonic clock, in nanoseconds since an arbitrary start. Lives only as long
+/// as the process.
 struct SteadyTime {
   int64_t ns = 0;
   friend constexpr auto operator<=>(SteadyTime, SteadyTime) = default;
   constexpr SteadyTime plus_ms(int64_t ms) const { return {ns + ms * 1'000'000}; }
 };
 
-/// An instant of broker time, in nanoseconds since the Unix epoch. Broker time is the wall clock at start plus a
-/// stored offset and runs steadily from there, so that a step of the system's wall clock moves no due time
-/// (retry-spec 29). Due times, expiries and publish times are broker time; on disk they are whole milliseconds.
+/// An instant of broker time, in nanoseconds since the Unix epoch. Broker time is the wall clock at
+/// start plus a stored offset and runs steadily from there, so that a step of the system's wall
+/// clock moves no due time (retry-spec 29). Due times, expiries and publish times are broker time;
+/// on disk they are whole milliseconds.
 struct WallTime {
   int64_t ns = 0;
   friend constexpr auto operator<=>(WallTime, WallTime) = default;
@@ -36,8 +38,8 @@ class Clock {
   virtual WallTime system_now() const = 0;
 };
 
-/// The machine's clocks. `offset_ns` is what a former run stored (system clock + offset = broker time);
-/// `not_before` is the last broker time a former run stored: broker time starts no earlier.
+/// The machine's clocks. `offset_ns` is what a former run stored (system clock + offset = broker
+/// time); `not_before` is the last broker time a former run stored: broker time starts no earlier.
 class SystemClock final : public Clock {
  public:
   explicit SystemClock(int64_t offset_ns = 0, WallTime not_before = {});

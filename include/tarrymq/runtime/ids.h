@@ -30,5 +30,7 @@ using ShardId = StrongId<struct ShardIdTag, uint16_t>;
 
 template <class Tag, class Integer>
 struct std::hash<tarry::StrongId<Tag, Integer>> {
-  size_t operator()(tarry::StrongId<Tag, Integer> id) const noexcept { return std::hash<Integer>{}(id.value); }
+  size_t operator()(tarry::StrongId<Tag, Integer> id) const noexcept {
+    return std::hash<Integer>{}(id.value);
+  }
 };

@@ -6,8 +6,8 @@
 
 namespace tarry {
 
-/// What keeps one client from taking what others need. Each time one of them bites, the client is told (where the
-/// protocol has words for it) and it counts here.
+/// What keeps one client from taking what others need. Each time one of them bites, the client is
+/// told (where the protocol has words for it) and it counts here.
 enum class Limit : uint8_t {
   connections,        // more than connections_max: closed at once
   handshake_timeout,  // not open within handshake_timeout_ms: closed
@@ -24,7 +24,7 @@ enum class Limit : uint8_t {
 void count_limit_hit(Limit limit);
 
 struct LimitHits {
-  std::string_view name;   // as in the enumeration
+  std::string_view name;  // as in the enumeration
   uint64_t hits = 0;
 };
 /// All of them, in the order of the enumeration, since the process began. Any thread.

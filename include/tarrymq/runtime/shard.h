@@ -15,8 +15,9 @@ class io_context;
 
 namespace tarry {
 
-/// The order in which a turn ends. Each stage runs everything that was scheduled for it; a hook may schedule
-/// itself or others for any stage again, which runs in this turn too (up to a bound, then in the next).
+/// The order in which a turn ends. Each stage runs everything that was scheduled for it; a hook may
+/// schedule itself or others for any stage again, which runs in this turn too (up to a bound, then
+/// in the next).
 enum class TurnStage : uint8_t {
   queues,       // queue actors deliver and gather confirms
   connections,  // outbound batches leave, one send a connection
@@ -36,10 +37,10 @@ class TurnHook {
   TurnStage stage_{};
 };
 
-/// A thread with one io_context, its own clock reading, timer wheel and mailbox. All state of a shard is touched by
-/// its own thread alone; to another shard goes a Task in its mailbox. What one source shard posts to another arrives
-/// in the order it was posted.
-/// A turn: wait for readiness, run what is ready, timers that are due, mail; then the turn's end in stages.
+/// A thread with one io_context, its own clock reading, timer wheel and mailbox. All state of a
+/// shard is touched by its own thread alone; to another shard goes a Task in its mailbox. What one
+/// source shard posts to another arrives in the order it was posted. A turn: wait for readiness,
+/// run what is ready, timers that are due, mail; then the turn's end in stages.
 class Shard {
  public:
   Shard(ShardId id, const Clock& clock);
@@ -53,8 +54,9 @@ class Shard {
 
   // -- Any thread
 
-  /// Runs `task` on this shard. From another shard's thread it leaves at the end of that shard's turn (batched);
-  /// from the own thread it runs later in this turn or in the next; from elsewhere it is on its way at once.
+  /// Runs `task` on this shard. From another shard's thread it leaves at the end of that shard's
+  /// turn (batched); from the own thread it runs later in this turn or in the next; from elsewhere
+  /// it is on its way at once.
   void post(Task task);
   /// Runs turns until stop(). Calls from the thread that is to be the shard.
   void run();
@@ -67,15 +69,18 @@ class Shard {
   TimerWheel& timers() { return timers_; }
   /// Time as last read: since the wait for readiness ended, or by refresh_now().
   WallTime now() {
-    if (time_is_stale_) [[unlikely]] refresh_now();
+    if (time_is_stale_) [[unlikely]]
+      refresh_now();
     return now_;
   }
   SteadyTime steady_now() {
-    if (time_is_stale_) [[unlikely]] refresh_now();
+    if (time_is_stale_) [[unlikely]]
+      refresh_now();
     return steady_now_;
   }
   const Clock& clock() const { return clock_; }
-  /// Reads the clock. To be called after each socket read, so that no delay starts before its rejection was sent.
+  /// Reads the clock. To be called after each socket read, so that no delay starts before its
+  /// rejection was sent.
   void refresh_now();
   void at_turn_end(TurnStage stage, TurnHook& hook);
   /// For tests: one turn that does not wait. Returns true if anything was done.

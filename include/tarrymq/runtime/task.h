@@ -7,14 +7,14 @@
 
 namespace tarry {
 
-/// A call to be made later, once, on some shard. Move-only; what it captures lives inside it up to 104 bytes,
-/// else on the heap. Used per batch, never per message.
+/// A call to be made later, once, on some shard. Move-only; what it captures lives inside it up to
+/// 104 bytes, else on the heap. Used per batch, never per message.
 class Task {
  public:
   Task() = default;
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, Task>)
-  Task(F&& f) {  // NOLINT(google-explicit-constructor): a lambda is a task
+  requires(!std::is_same_v<std::remove_cvref_t<F>, Task>)
+      Task(F&& f) {  // NOLINT(google-explicit-constructor): a lambda is a task
     using Fn = std::remove_cvref_t<F>;
     if constexpr (sizeof(Fn) <= kInline && alignof(Fn) <= alignof(std::max_align_t) &&
                   std::is_nothrow_move_constructible_v<Fn>) {
@@ -48,13 +48,12 @@ class Task {
     void (*destroy)(void*) noexcept;
   };
   template <class Fn>
-  static constexpr Ops kInlineOps{
-      [](void* p) { (*static_cast<Fn*>(p))(); },
-      [](void* to, void* from) noexcept {
-        new (to) Fn(std::move(*static_cast<Fn*>(from)));
-        static_cast<Fn*>(from)->~Fn();
-      },
-      [](void* p) noexcept { static_cast<Fn*>(p)->~Fn(); }};
+  static constexpr Ops kInlineOps{[](void* p) { (*static_cast<Fn*>(p))(); },
+                                  [](void* to, void* from) noexcept {
+                                    new (to) Fn(std::move(*static_cast<Fn*>(from)));
+                                    static_cast<Fn*>(from)->~Fn();
+                                  },
+                                  [](void* p) noexcept { static_cast<Fn*>(p)->~Fn(); }};
   template <class Fn>
   static constexpr Ops kHeapOps{
       [](void* p) { (**static_cast<Fn**>(p))(); },

@@ -36,10 +36,10 @@ class Timer {
   bool* destroyed_ = nullptr;  // while the callback runs: where the destructor leaves word
 };
 
-/// A hierarchical timer wheel with ticks of one millisecond: schedule and cancel are O(1), an advance costs what
-/// comes due plus the slots crossed. Belongs to one shard; time is an argument.
-/// Never early: a timer for `due` fires in the first advance whose `now` is at or after `due` rounded up to a tick.
-/// Instants before the clock's zero count as zero.
+/// A hierarchical timer wheel with ticks of one millisecond: schedule and cancel are O(1), an
+/// advance costs what comes due plus the slots crossed. Belongs to one shard; time is an argument.
+/// Never early: a timer for `due` fires in the first advance whose `now` is at or after `due`
+/// rounded up to a tick. Instants before the clock's zero count as zero.
 class TimerWheel {
  public:
   explicit TimerWheel(SteadyTime start);
@@ -49,11 +49,13 @@ class TimerWheel {
 
   /// (Re)schedules. A `due` in the past means the next advance. Any distance is allowed.
   void schedule(Timer& timer, SteadyTime due);
-  /// Calls every timer due by `now`, in order of their ticks, and within a tick in the order they were scheduled in
-  /// (those that went through a coarser slot first). Timers scheduled by a callback for an instant that has passed
-  /// are called by the next advance, so this always ends. Not from a callback.
+  /// Calls every timer due by `now`, in order of their ticks, and within a tick in the order they
+  /// were scheduled in (those that went through a coarser slot first). Timers scheduled by a
+  /// callback for an instant that has passed are called by the next advance, so this always ends.
+  /// Not from a callback.
   void advance(SteadyTime now);
-  /// When to advance next: at or before the earliest timer, never later. None if the wheel is empty.
+  /// When to advance next: at or before the earliest timer, never later. None if the wheel is
+  /// empty.
   std::optional<SteadyTime> next_due() const;
 
  private:
@@ -62,8 +64,9 @@ class TimerWheel {
   static constexpr uint32_t kSlots = 1u << kSlotBits;
   static constexpr uint32_t kLevels = 8;  // 64^8 ms: longer than any delay
 
-  static constexpr uint32_t kExpired = kLevels * kSlots;  // "slot" of what is due in the next advance
-  static constexpr uint32_t kFiring = kExpired + 1;       // of what this advance is about to call
+  static constexpr uint32_t kExpired =
+      kLevels * kSlots;                              // "slot" of what is due in the next advance
+  static constexpr uint32_t kFiring = kExpired + 1;  // of what this advance is about to call
 
   struct List {
     Timer* first = nullptr;
@@ -79,8 +82,9 @@ class TimerWheel {
   void open_slot(uint32_t slot);
   void fire();
 
-  uint64_t tick_;           // every tick up to and including this one was fired
-  uint64_t passed_tick_;    // what is due by then is past: tick_, and while advancing the tick advanced to
+  uint64_t tick_;  // every tick up to and including this one was fired
+  uint64_t
+      passed_tick_;  // what is due by then is past: tick_, and while advancing the tick advanced to
   uint64_t occupied_[kLevels] = {};
   List lists_[kFiring + 1];
 };

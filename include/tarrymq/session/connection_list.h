@@ -24,7 +24,7 @@ struct ChannelFigures {
   std::atomic<uint32_t> prefetch{0}, global_prefetch{0};  // 0: no limit
   std::atomic<uint64_t> unacked{0}, unconfirmed{0}, uncommitted{0};
   std::atomic<uint64_t> published{0}, confirmed{0}, returned{0}, delivered{0}, got{0}, settled{0};
-  std::atomic<uint64_t> unroutable{0};   // went to no queue and was not to be returned
+  std::atomic<uint64_t> unroutable{0};  // went to no queue and was not to be returned
   std::atomic<bool> confirm{false}, transactional{false}, flow_active{true};
 };
 
@@ -47,9 +47,11 @@ class ConnectionFigures {
  private:
   friend class ConnectionList;
   mutable std::mutex mutex_;
-  std::map<uint16_t, std::shared_ptr<const ChannelFigures>> channels_;   // by number: 65,535 are closed one by one
+  std::map<uint16_t, std::shared_ptr<const ChannelFigures>>
+      channels_;  // by number: 65,535 are closed one by one
   uint64_t channels_opened_ = 0;
-  uint64_t past_published_ = 0, past_confirmed_ = 0, past_returned_ = 0, past_unroutable_ = 0;   // of closed channels
+  uint64_t past_published_ = 0, past_confirmed_ = 0, past_returned_ = 0,
+           past_unroutable_ = 0;  // of closed channels
 };
 
 /// What all connections did since the start, those that are gone included.
@@ -66,7 +68,7 @@ class ConnectionList {
   std::shared_ptr<const ConnectionFigures> find(ConnectionId id) const;
   size_t size() const;
   ConnectionTotals totals() const;
-  std::vector<std::string> alarms() const;   // the reasons that are on, as given to set_blocked
+  std::vector<std::string> alarms() const;  // the reasons that are on, as given to set_blocked
 
   /// connection.close from the broker's side (320 by the administrator or at shutdown).
   /// Asynchronous: the connection leaves the list once it has ended. False if there is no such
@@ -96,7 +98,7 @@ class ConnectionList {
   mutable std::mutex mutex_;
   std::unordered_map<ConnectionId, Entry> entries_;
   std::vector<std::string> alarms_;
-  ConnectionTotals past_;   // of connections that are gone
+  ConnectionTotals past_;  // of connections that are gone
   std::unordered_set<uint64_t> reply_consumers_;
 };
 

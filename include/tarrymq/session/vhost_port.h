@@ -18,15 +18,17 @@
 
 namespace tarry {
 
-/// A user who has logged in, as permissions see him. Immutable name; rights are looked up anew at each use.
+/// A user who has logged in, as permissions see him. Immutable name; rights are looked up anew at
+/// each use.
 struct Login {
   std::string user;
   bool impersonator = false;
 };
 
-/// Where a log-in comes from: some users may only come from this machine, and failures are counted for each address.
+/// Where a log-in comes from: some users may only come from this machine, and failures are counted
+/// for each address.
 struct LoginOrigin {
-  std::string address;   // as text, without a port
+  std::string address;  // as text, without a port
   bool loopback = false;
 };
 
@@ -43,7 +45,7 @@ struct ExchangeDeclare {
   FieldTable arguments;
 };
 struct QueueDeclare {
-  std::string name;   // "" makes a name of the server's
+  std::string name;  // "" makes a name of the server's
   bool passive = false, durable = false, exclusive = false, auto_delete = false;
   FieldTable arguments;
 };
@@ -52,26 +54,29 @@ struct QueueDeclared {
   uint64_t message_count = 0, consumer_count = 0;
 };
 struct BindingSpec {
-  std::string source, destination, routing_key;   // source: the exchange bound to
+  std::string source, destination, routing_key;  // source: the exchange bound to
   bool destination_is_queue = true;
   FieldTable arguments;
 };
 
 /// What happened to a publish besides its targets.
 struct Routed {
-  bool cacheable = false;   // depends on exchange and key alone, until topology_version() changes
-  std::shared_ptr<ExchangeFigures> figures{};   // where this publish, and those by the same route, are to be counted
-  bool held = false;        // a target holds it for its x-delay: such a one gets the header with BCC
-  bool nowhere = false;     // held, but when the delay is over it would go nowhere: unroutable if that matters
+  bool cacheable = false;  // depends on exchange and key alone, until topology_version() changes
+  std::shared_ptr<ExchangeFigures>
+      figures{};      // where this publish, and those by the same route, are to be counted
+  bool held = false;  // a target holds it for its x-delay: such a one gets the header with BCC
+  bool nowhere =
+      false;  // held, but when the delay is over it would go nowhere: unroutable if that matters
   bool deduplicates = false;  // the exchange does: ask seen_before when it is published for good
 };
 
 template <class T>
 using Answer = std::function<void(Result<T, PeerError>)>;
 
-/// Port: a vhost as a session sees it, implemented by broker. Any shard. Every operation checks permissions
-/// (configure, write, read: 403 with the RabbitMQ wording), reserved names and amq.retry- (retry-spec 20) itself.
-/// Answers come on the calling shard, later or before the call returns; those for durable changes once they are durable.
+/// Port: a vhost as a session sees it, implemented by broker. Any shard. Every operation checks
+/// permissions (configure, write, read: 403 with the RabbitMQ wording), reserved names and
+/// amq.retry- (retry-spec 20) itself. Answers come on the calling shard, later or before the call
+/// returns; those for durable changes once they are durable.
 class VhostPort {
  public:
   virtual ~VhostPort() = default;
@@ -80,33 +85,37 @@ class VhostPort {
   virtual void declare_exchange(const Actor&, ExchangeDeclare, Answer<void>) = 0;
   virtual void delete_exchange(const Actor&, std::string name, bool if_unused, Answer<void>) = 0;
   virtual void declare_queue(const Actor&, QueueDeclare, Answer<QueueDeclared>) = 0;
-  virtual void delete_queue(const Actor&, std::string name, bool if_unused, bool if_empty, Answer<uint64_t>) = 0;
+  virtual void delete_queue(const Actor&, std::string name, bool if_unused, bool if_empty,
+                            Answer<uint64_t>) = 0;
   virtual void purge_queue(const Actor&, std::string name, Answer<uint64_t>) = 0;
   virtual void bind(const Actor&, BindingSpec, Answer<void>) = 0;
   virtual void unbind(const Actor&, BindingSpec, Answer<void>) = 0;
 
-  /// The queue for consume or get: exists (404), not exclusive to another connection (405), not internal (403), read
-  /// permission (403).
-  virtual Result<std::shared_ptr<QueueHandle>, PeerError> open_queue(const Actor&, std::string_view name) = 0;
+  /// The queue for consume or get: exists (404), not exclusive to another connection (405), not
+  /// internal (403), read permission (403).
+  virtual Result<std::shared_ptr<QueueHandle>, PeerError> open_queue(const Actor&,
+                                                                     std::string_view name) = 0;
   /// Any queue by name, without checks; null if missing.
   virtual std::shared_ptr<QueueHandle> find_queue(std::string_view name) = 0;
 
-  /// Changes whenever any exchange, queue or binding of the vhost or any permission does. Cheap; any thread.
+  /// Changes whenever any exchange, queue or binding of the vhost or any permission does. Cheap;
+  /// any thread.
   virtual uint64_t topology_version() const = 0;
-  /// Appends the distinct queues that a publish goes to, CC and BCC keys and alternate exchanges included. Errors: no
-  /// such exchange (404), internal (403), no write permission (403), an x-delay that is no number (406). `exchange` "" is
-  /// the default exchange.
-  /// `properties`: of the message; null when only exchange and key may matter (then ask again with them if the answer
-  /// is not cacheable).
-  virtual Result<Routed, PeerError> route(const Login& login, std::string_view exchange, std::string_view routing_key,
+  /// Appends the distinct queues that a publish goes to, CC and BCC keys and alternate exchanges
+  /// included. Errors: no such exchange (404), internal (403), no write permission (403), an
+  /// x-delay that is no number (406). `exchange` "" is the default exchange. `properties`: of the
+  /// message; null when only exchange and key may matter (then ask again with them if the answer is
+  /// not cacheable).
+  virtual Result<Routed, PeerError> route(const Login& login, std::string_view exchange,
+                                          std::string_view routing_key,
                                           const PropertiesView* properties,
                                           std::vector<std::shared_ptr<QueueHandle>>& targets) = 0;
 
   /// Errors: the user has as many channels as he may (530).
   virtual Result<void, PeerError> may_open_channel(const Login&) { return {}; }
 
-  /// The exchange deduplicates, and has seen such a message: it is not to be published, but is confirmed. Else it has
-  /// seen this one now.
+  /// The exchange deduplicates, and has seen such a message: it is not to be published, but is
+  /// confirmed. Else it has seen this one now.
   virtual bool seen_before(std::string_view exchange, const PropertiesView& properties) {
     (void)exchange, (void)properties;
     return false;
@@ -116,8 +125,8 @@ class VhostPort {
   virtual void connection_closed(ConnectionId connection) = 0;
 };
 
-/// What a connection tells about itself, for listings; updated by its shard, read by any thread under its lock-free or
-/// locked means of its own.
+/// What a connection tells about itself, for listings; updated by its shard, read by any thread
+/// under its lock-free or locked means of its own.
 struct ConnectionInfo {
   ConnectionId id;
   std::string name, peer_host, user, vhost, mechanism;
@@ -126,23 +135,27 @@ struct ConnectionInfo {
   uint16_t channel_max = 0, heartbeat_s = 0;
   uint32_t frame_max = 0;
   FieldTable client_properties;
-  std::shared_ptr<const TlsFacts> tls{};   // null: without TLS
+  std::shared_ptr<const TlsFacts> tls{};  // null: without TLS
 };
 
 /// Port: log-in and vhosts, implemented by broker. Any shard.
 class AccessPort {
  public:
   virtual ~AccessPort() = default;
-  /// Null when refused. May take long on purpose after failures; `answer` comes on the calling shard.
+  /// Null when refused. May take long on purpose after failures; `answer` comes on the calling
+  /// shard.
   virtual void log_in(std::string user, std::string password, LoginOrigin from,
                       std::function<void(std::unique_ptr<Login>)> answer) = 0;
-  /// The same for a user whom a checked certificate names (SASL EXTERNAL): no password is asked for.
-  virtual void log_in_verified(std::string user, LoginOrigin from, std::function<void(std::unique_ptr<Login>)> answer) {
+  /// The same for a user whom a checked certificate names (SASL EXTERNAL): no password is asked
+  /// for.
+  virtual void log_in_verified(std::string user, LoginOrigin from,
+                               std::function<void(std::unique_ptr<Login>)> answer) {
     (void)user, (void)from;
     answer(nullptr);
   }
   /// Errors: unknown vhost, no access, connection limit: all 530.
-  virtual Result<std::shared_ptr<VhostPort>, PeerError> open_vhost(const Login& login, std::string_view vhost) = 0;
+  virtual Result<std::shared_ptr<VhostPort>, PeerError> open_vhost(const Login& login,
+                                                                   std::string_view vhost) = 0;
   virtual void connection_opened(const ConnectionInfo& info) = 0;
   virtual void connection_closed(ConnectionId id) = 0;
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,13 +19,13 @@ class Shard;
 
 /// Something that comes due. Ordered by due_ms, then by the order of add().
 struct DueEntry {
-  uint64_t due_ms = 0;        // broker time
+  uint64_t due_ms = 0;  // broker time
   Position position;
   uint32_t counter = 0;
   uint32_t delay_ms = 0;
   uint32_t body_bytes = 0;
   uint8_t lane = 0;
-  uint8_t kind = 0;           // the owner's own word, e.g. "expires while parked"
+  uint8_t kind = 0;  // the owner's own word, e.g. "expires while parked"
 };
 
 /// The order of an index: by due time, then by order of add.
@@ -44,16 +44,18 @@ struct DueFound {
   DueKey key() const { return {entry.due_ms, sequence}; }
 };
 
-/// Entries ordered by due time, for one queue and purpose (parked messages, expiries, x-delayed-message). Holds up to
-/// DueStore's budget in memory: a FIFO per distinct delay (entries of one delay come in due order) and a heap for the
-/// rest; above half of the budget the latest due are written to RocksDB in batches and read back by pages shortly
-/// before it comes due. So taking costs O(entries due), and 10 million waiting entries cost no memory.
-/// It is derived: the ack logs are the truth, the owner adds everything again at start, and the RocksDB part starts
-/// empty. An entry may be stale (its record gone or parked anew): the owner checks when it takes one.
-/// Own shard only.
+/// Entries ordered by due time, for one queue and purpose (parked messages, expiries,
+/// x-delayed-message). Holds up to DueStore's budget in memory: a FIFO per distinct delay (entries
+/// of one delay come in due order) and a heap for the rest; above half of the budget the latest due
+/// are written to RocksDB in batches and read back by pages shortly before it comes due. So taking
+/// costs O(entries due), and 10 million waiting entries cost no memory. It is derived: the ack logs
+/// are the truth, the owner adds everything again at start, and the RocksDB part starts empty. An
+/// entry may be stale (its record gone or parked anew): the owner checks when it takes one. Own
+/// shard only.
 class DueIndex {
  public:
-  static std::unique_ptr<DueIndex> create(DueStore& store, Shard& shard, QueueId queue, uint8_t purpose);
+  static std::unique_ptr<DueIndex> create(DueStore& store, Shard& shard, QueueId queue,
+                                          uint8_t purpose);
   virtual ~DueIndex() = default;
 
   virtual void add(const DueEntry& entry) = 0;
@@ -61,8 +63,8 @@ class DueIndex {
   /// The earliest due time of all entries; none if empty.
   virtual std::optional<uint64_t> next_due_ms() const = 0;
   virtual std::optional<uint64_t> last_due_ms() const = 0;
-  /// Removes up to out.size() entries with due_ms <= now_ms, in due order; returns how many. Fewer than are due when a
-  /// page has still to be read: then the waker is called once it is there.
+  /// Removes up to out.size() entries with due_ms <= now_ms, in due order; returns how many. Fewer
+  /// than are due when a page has still to be read: then the waker is called once it is there.
   virtual size_t take_due(uint64_t now_ms, std::span<DueEntry> out) = 0;
   virtual void set_waker(std::function<void()> waker) = 0;
   /// Drops all entries.
@@ -72,19 +74,19 @@ class DueIndex {
 
   /// The sequence of the entry that was added last; later ones have greater ones.
   virtual uint64_t last_sequence() const = 0;
-  /// Reads, and takes nothing: passes over `skip` entries at or behind `from`, then gives up to `count`, in order. Costs
-  /// a look at what is in memory outside of the lanes, and the skipped ones on disk. `done` is called on this shard: at
-  /// once if nothing is on disk, else later; never once the index has ended. `whole` is false if the disk could not be
-  /// read: some may be missing.
+  /// Reads, and takes nothing: passes over `skip` entries at or behind `from`, then gives up to
+  /// `count`, in order. Costs a look at what is in memory outside of the lanes, and the skipped
+  /// ones on disk. `done` is called on this shard: at once if nothing is on disk, else later; never
+  /// once the index has ended. `whole` is false if the disk could not be read: some may be missing.
   using Scanned = std::function<void(std::vector<DueFound> found, bool whole)>;
   virtual void scan(DueKey from, size_t skip, size_t count, Scanned done) = 0;
-  /// Takes out entries that the latest scan() found, each once, wherever they lie by now; sets `gone` on those that
-  /// take_due() or clear() took meanwhile.
+  /// Takes out entries that the latest scan() found, each once, wherever they lie by now; sets
+  /// `gone` on those that take_due() or clear() took meanwhile.
   virtual void erase(std::span<DueFound> found) = 0;
 };
 
-/// The RocksDB column family behind all due indexes of the process (keys: FORMAT.md "due index"), its budget and its
-/// background writer on the store thread. Emptied when opened.
+/// The RocksDB column family behind all due indexes of the process (keys: FORMAT.md "due index"),
+/// its budget and its background writer on the store thread. Emptied when opened.
 class DueStore {
  public:
   virtual ~DueStore() = default;

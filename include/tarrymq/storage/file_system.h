@@ -14,24 +14,27 @@ namespace tarry {
 
 using FileError = boost::system::error_code;  // the system's; no error = done in full
 
-/// An open file. Reads may come from any thread at once; writes, syncs and truncations from one thread at a time.
-/// Closed when destroyed (which syncs nothing).
+/// An open file. Reads may come from any thread at once; writes, syncs and truncations from one
+/// thread at a time. Closed when destroyed (which syncs nothing).
 class File {
  public:
   virtual ~File() = default;
   /// Fills `out` from `offset`; fewer bytes only at the end of the file.
   virtual Result<size_t> pread(std::span<std::byte> out, uint64_t offset) = 0;
-  /// As pread(), but only what is in memory: may give fewer bytes, or `resource_unavailable_try_again` for none.
+  /// As pread(), but only what is in memory: may give fewer bytes, or
+  /// `resource_unavailable_try_again` for none.
   virtual Result<size_t> pread_nowait(std::span<std::byte> out, uint64_t offset) = 0;
-  /// Writes all pieces one behind the other at `offset`. After an error any part of them may have been written.
+  /// Writes all pieces one behind the other at `offset`. After an error any part of them may have
+  /// been written.
   [[nodiscard]] virtual FileError pwritev(std::span<const ByteSpan> pieces, uint64_t offset) = 0;
-  /// fdatasync. After an error nothing is known about what was written since the last good one: never ask again.
+  /// fdatasync. After an error nothing is known about what was written since the last good one:
+  /// never ask again.
   [[nodiscard]] virtual FileError sync_data() = 0;
   /// syncfs: everything in the file system that holds this file.
   [[nodiscard]] virtual FileError sync_file_system() = 0;
   [[nodiscard]] virtual FileError truncate(uint64_t size_bytes) = 0;
-  /// Gives the blocks of a range back; it reads as zeros then, the size stays. operation_not_supported where files can
-  /// have no holes.
+  /// Gives the blocks of a range back; it reads as zeros then, the size stays.
+  /// operation_not_supported where files can have no holes.
   [[nodiscard]] virtual FileError punch(uint64_t offset, uint64_t bytes) = 0;
   virtual Result<uint64_t> size() = 0;
 };
@@ -47,9 +50,9 @@ struct DirectoryEntry {
   bool directory = false;
 };
 
-/// All of the operating system that storage uses (RocksDB apart), so that tests can crash it at any call.
-/// Names are paths; a change of names is durable after sync_directory() of the directory that holds them.
-/// Any thread.
+/// All of the operating system that storage uses (RocksDB apart), so that tests can crash it at any
+/// call. Names are paths; a change of names is durable after sync_directory() of the directory that
+/// holds them. Any thread.
 class FileSystem {
  public:
   enum class Open { read, write, create };  // create: for reading and writing, made if missing

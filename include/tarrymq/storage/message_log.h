@@ -17,9 +17,9 @@ namespace tarry {
 
 /// A record handed out by a log, with what the log knows about its past.
 struct Fetched {
-  /// The spans stay valid until the storage stage of this turn's end (TurnStage::storage), or purge() or destroy() of
-  /// the log, whichever is first: a batch of deliveries may hold many at once. The caller bounds the bytes it takes
-  /// in a turn, since the log keeps what it lent.
+  /// The spans stay valid until the storage stage of this turn's end (TurnStage::storage), or
+  /// purge() or destroy() of the log, whichever is first: a batch of deliveries may hold many at
+  /// once. The caller bounds the bytes it takes in a turn, since the log keeps what it lent.
   RecordView record;
   Position position;
   uint32_t counter = 0;      // latest that the log knows (recovered ones included)
@@ -35,14 +35,15 @@ enum class Fetch : uint8_t {
 
 /// What a rejection leaves behind (retry-spec 19, FORMAT.md "park").
 struct ParkEvent {
-  uint64_t due_ms = 0;          // broker time
+  uint64_t due_ms = 0;  // broker time
   uint64_t rejected_ms = 0;
-  uint32_t counter = 0;         // after this rejection
-  uint32_t delay_ms = 0;        // the period, for a postponement by overflow (retry-spec 25)
-  std::string_view error;       // kept to 4 KiB; empty: the one before holds on
+  uint32_t counter = 0;    // after this rejection
+  uint32_t delay_ms = 0;   // the period, for a postponement by overflow (retry-spec 25)
+  std::string_view error;  // kept to 4 KiB; empty: the one before holds on
 };
 
-/// A record that goes through the dead-letter stage, also when a crash comes between (retry-spec 35, 41).
+/// A record that goes through the dead-letter stage, also when a crash comes between (retry-spec
+/// 35, 41).
 struct DyingEvent {
   uint8_t reason = 0;           // the owner's word
   uint32_t delivery_count = 0;  // that its last delivery carried
@@ -73,29 +74,31 @@ struct RecoveredOrigin {
   Position position;
 };
 
-/// One ordered, durable log of records: a queue's, or one priority's of it ("lane"). Owned and called by one shard.
-/// A record is in exactly one state:
+/// One ordered, durable log of records: a queue's, or one priority's of it ("lane"). Owned and
+/// called by one shard. A record is in exactly one state:
 ///   fresh    at or behind the cursor; served in order by peek/take
 ///   out      with a consumer, or in a move; only in memory: after a crash it is fresh again
-///   waiting  requeued at once; served by read(); in memory (its raised counter is an event on disk)
-///   parked   rejected with a delay; due and counter are an event on disk. Out again while delivered
-///   dying    out, and an event on disk says that it goes through the dead-letter stage
+///   waiting  requeued at once; served by read(); in memory (its raised counter is an event on
+///   disk) parked   rejected with a delay; due and counter are an event on disk. Out again while
+///   delivered dying    out, and an event on disk says that it goes through the dead-letter stage
 ///   gone     settled for good
-/// Nothing here blocks. On return a change is in memory, in order; it is durable when the shard's ticket taken after
-/// it has passed (store_shard.h). Appends to a non-durable log and non-persistent records owe no durability.
-/// Bytes on disk: storage/FORMAT.md. Crash rules: design-notes 2 and 3.
+/// Nothing here blocks. On return a change is in memory, in order; it is durable when the shard's
+/// ticket taken after it has passed (store_shard.h). Appends to a non-durable log and
+/// non-persistent records owe no durability. Bytes on disk: storage/FORMAT.md. Crash rules:
+/// design-notes 2 and 3.
 class MessageLog {
  public:
   struct Options {
-    std::string directory;   // created with the first file
-    bool durable = true;     // false: files only when memory asks for it, and removed at open
-    uint64_t queue_id = 0;   // for log lines
+    std::string directory;  // created with the first file
+    bool durable = true;    // false: files only when memory asks for it, and removed at open
+    uint64_t queue_id = 0;  // for log lines
     uint8_t lane = 0;
-    std::string label;       // vhost and queue, for log lines
+    std::string label;  // vhost and queue, for log lines
   };
 
-  /// Opens what is there (nothing: an empty log). Cost: segments and their ack logs, not messages, except for the
-  /// unsealed tail. Damage is reported in the log and in damaged_count(), skipped and never served.
+  /// Opens what is there (nothing: an empty log). Cost: segments and their ack logs, not messages,
+  /// except for the unsealed tail. Damage is reported in the log and in damaged_count(), skipped
+  /// and never served.
   static Result<std::unique_ptr<MessageLog>> open(StoreShard& shard, Options options);
   ~MessageLog();
   MessageLog(const MessageLog&) = delete;
@@ -112,21 +115,23 @@ class MessageLog {
   uint64_t fresh_bytes() const { return fresh_bytes_; }  // sum of body sizes
   /// The record at the cursor; does not move it.
   Fetch peek(Fetched& out);
-  /// Makes what the last peek() gave `out` and moves the cursor behind it. Requires: last call was a peek() with ok.
+  /// Makes what the last peek() gave `out` and moves the cursor behind it. Requires: last call was
+  /// a peek() with ok.
   void take();
   /// Any live record by its position, e.g. a waiting or parked one. Does not change its state.
   Fetch read(const Position& position, Fetched& out);
   /// Called (from this shard) when a pending peek or read is worth repeating.
   void set_waker(std::function<void()> waker);
 
-  /// A fresh record anywhere behind the cursor goes out without its turn (it expired behind others, or recovery
-  /// finishes its move); the cursor will skip it. `body_bytes`: of its body; UINT32_MAX if unknown (an even share is
-  /// taken). False, and nothing happens, unless it is fresh. Ends a peek() like take() does. `position.offset` may be 0
-  /// for "unknown", here and in read().
+  /// A fresh record anywhere behind the cursor goes out without its turn (it expired behind others,
+  /// or recovery finishes its move); the cursor will skip it. `body_bytes`: of its body; UINT32_MAX
+  /// if unknown (an even share is taken). False, and nothing happens, unless it is fresh. Ends a
+  /// peek() like take() does. `position.offset` may be 0 for "unknown", here and in read().
   bool take_fresh(const Position& position, uint32_t body_bytes);
 
-  /// The first fresh record at or behind `from`, wherever the cursor stands; nothing is moved. One call after the other in
-  /// ascending order costs one step each. None: there is no other one. Damaged ones are passed over.
+  /// The first fresh record at or behind `from`, wherever the cursor stands; nothing is moved. One
+  /// call after the other in ascending order costs one step each. None: there is no other one.
+  /// Damaged ones are passed over.
   Fetch next_fresh(const Position& from, Fetched& out);
 
   // -- State changes of records that are not fresh
@@ -139,12 +144,13 @@ class MessageLog {
   void requeue(const Run& run, uint32_t counter, bool counter_raised);
   /// Out to parked, or parked to parked anew (postponed).
   void park(const Position& position, const ParkEvent& event);
-  /// Out to dying. A record that is found dying when the log is opened counts as waiting until take_back().
+  /// Out to dying. A record that is found dying when the log is opened counts as waiting until
+  /// take_back().
   void mark_dying(const Position& position, const DyingEvent& event);
   /// A new last error text, without another change. Kept to 4 KiB; empty: nothing happens.
   void note_error(const Position& position, std::string_view error);
-  /// The last error text that park(), mark_dying() or note_error() gave a record that is not gone ("" if none); read from
-  /// disk when not in memory.
+  /// The last error text that park(), mark_dying() or note_error() gave a record that is not gone
+  /// ("" if none); read from disk when not in memory.
   std::string park_error(const Position& position);
   /// True unless the record is gone (or was never there).
   bool live(const Position& position) const;
@@ -153,8 +159,9 @@ class MessageLog {
 
   // -- Moves into this log (records appended with an origin)
 
-  /// The source's drop is durable: the record that came from `origin` need not be remembered any longer. Until then
-  /// its segment is neither recycled nor forgotten, also when the record itself was settled. Unknown: ignored.
+  /// The source's drop is durable: the record that came from `origin` need not be remembered any
+  /// longer. Until then its segment is neither recycled nor forgotten, also when the record itself
+  /// was settled. Unknown: ignored.
   void close_move(const Origin& origin);
 
   // -- Recovery (valid until the first append or state change)
@@ -171,7 +178,8 @@ class MessageLog {
   uint64_t disk_bytes() const;
   uint64_t memory_bytes() const;
 
-  /// Removes all files. The log is unusable after it. The caller has made the removal of its owner durable.
+  /// Removes all files. The log is unusable after it. The caller has made the removal of its owner
+  /// durable.
   void destroy();
   /// For a clean stop: hands over everything that is in memory, without waiting.
   void hand_over_all();

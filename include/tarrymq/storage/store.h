@@ -26,18 +26,20 @@ enum class Durability : uint8_t {
 struct StoreOptions {
   std::string data_dir;
   Durability durability = Durability::fsync;
-  uint64_t tail_memory_bytes = 64ull << 20;   // all tail chunks of the process; above it logs write early
-  uint64_t disk_free_min_bytes = 50ull << 20; // below it the disk alarm is on: appends are refused
+  uint64_t tail_memory_bytes = 64ull
+                               << 20;  // all tail chunks of the process; above it logs write early
+  uint64_t disk_free_min_bytes = 50ull << 20;  // below it the disk alarm is on: appends are refused
 };
 
-/// The data directory of one process: its lock, the barrier thread (group commit), the store thread (RocksDB, cold
-/// reads), the definitions and the due index. One per broker. Thread-safe where it says so.
-/// Layout: `<data_dir>/lock`, `definitions/` and so on: storage/FORMAT.md.
+/// The data directory of one process: its lock, the barrier thread (group commit), the store thread
+/// (RocksDB, cold reads), the definitions and the due index. One per broker. Thread-safe where it
+/// says so. Layout: `<data_dir>/lock`, `definitions/` and so on: storage/FORMAT.md.
 class Store {
  public:
   /// Takes the lock. Errors: StoreError::locked (another process has it), or the system's.
   /// `why`: if given, gets a line with the details of an error that has any.
-  static Result<std::unique_ptr<Store>> open(StoreOptions options, FileSystem& files, std::string* why = nullptr);
+  static Result<std::unique_ptr<Store>> open(StoreOptions options, FileSystem& files,
+                                             std::string* why = nullptr);
   ~Store();  // flushes, joins its threads, releases the lock
 
   const StoreOptions& options() const;
@@ -47,21 +49,24 @@ class Store {
 
   /// The directory of a queue's logs, `queues/<id as 16 hex digits>`; a lane's is below it.
   std::string queue_directory(QueueId id) const;
-  /// The same for a queue that is not durable, `transient/<id>`: what a former run left there is removed at open.
+  /// The same for a queue that is not durable, `transient/<id>`: what a former run left there is
+  /// removed at open.
   std::string transient_directory(QueueId id) const;
   /// The ids for which there is a directory of the first kind. At start, before the shards run.
   std::vector<QueueId> queue_directories();
-  /// What kept logs from being opened (a file of another format, an error of the disk), a line each. At start, after
-  /// the queues were brought back: with any of these a queue would seem empty that is not.
+  /// What kept logs from being opened (a file of another format, an error of the disk), a line
+  /// each. At start, after the queues were brought back: with any of these a queue would seem empty
+  /// that is not.
   std::vector<std::string> unopened_logs();
-  /// Unlinks a queue's directory, of whichever kind, on the store thread. The removal of its definition is durable. Any thread.
+  /// Unlinks a queue's directory, of whichever kind, on the store thread. The removal of its
+  /// definition is durable. Any thread.
   void remove_queue_directory(QueueId id);
 
   /// Runs `work` on the store thread; it may block. Any thread.
   void on_store_thread(Task work);
 
-  /// True while less than disk_free_min_bytes are free or writes fail. Any thread. `listener` is called on a thread of
-  /// the store's at each change.
+  /// True while less than disk_free_min_bytes are free or writes fail. Any thread. `listener` is
+  /// called on a thread of the store's at each change.
   bool disk_alarm() const;
   void on_disk_alarm(std::function<void(bool on, const std::string& why)> listener);
 

@@ -6,10 +6,11 @@
 namespace tarry {
 
 enum class StoreError {
-  disk_full = 1,   // appends are refused until there is room; the caller refuses its publisher (nack) or waits
-  locked,          // another process holds the data directory; stop with a clear line
-  damaged,         // bytes on disk do not hold what they should; reported, skipped
-  wrong_format,    // a file of another format version; refuse to start, naming file and version
+  disk_full = 1,  // appends are refused until there is room; the caller refuses its publisher
+                  // (nack) or waits
+  locked,         // another process holds the data directory; stop with a clear line
+  damaged,        // bytes on disk do not hold what they should; reported, skipped
+  wrong_format,   // a file of another format version; refuse to start, naming file and version
   not_found,
 };
 

@@ -11,12 +11,13 @@ namespace tarry {
 class Shard;
 class Store;
 
-/// Orders the durability of one shard: a ticket covers everything that the shard's logs took before it was drawn.
+/// Orders the durability of one shard: a ticket covers everything that the shard's logs took before
+/// it was drawn.
 using Ticket = uint64_t;
 
-/// A shard's side of the store: gathers what its logs have to write, hands it to the barrier at the end of each turn
-/// when somebody waits (else within 20 ms or 1 MiB a log), and runs waiters when the group commit has passed.
-/// Own shard only.
+/// A shard's side of the store: gathers what its logs have to write, hands it to the barrier at the
+/// end of each turn when somebody waits (else within 20 ms or 1 MiB a log), and runs waiters when
+/// the group commit has passed. Own shard only.
 class StoreShard {
  public:
   StoreShard(Store& store, Shard& shard);
@@ -30,8 +31,9 @@ class StoreShard {
   /// Covers all that was appended, parked, settled, requeued or purged on this shard until now.
   Ticket ticket() const;
   bool passed(Ticket ticket) const;
-  /// Runs `task` on this shard once everything until now is durable at the configured level; in the order of the
-  /// calls. At once (at this turn's end) if nothing is outstanding. While the disk is full or failing it waits.
+  /// Runs `task` on this shard once everything until now is durable at the configured level; in the
+  /// order of the calls. At once (at this turn's end) if nothing is outstanding. While the disk is
+  /// full or failing it waits.
   void when_durable(Task task);
 
  private:

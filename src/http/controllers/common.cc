@@ -7,7 +7,8 @@ namespace {
 
 constexpr size_t kJsonDepthMax = 64;
 
-/// Brackets outside of strings, so that no parser or destructor has to recurse deeply over what a client sent.
+/// Brackets outside of strings, so that no parser or destructor has to recurse deeply over what a
+/// client sent.
 bool too_deep(std::string_view text) {
   size_t depth = 0;
   bool in_string = false;
@@ -29,17 +30,21 @@ bool too_deep(std::string_view text) {
 
 }  // namespace
 
-Login login_of(const Request& request) { return {request.caller.user, request.caller.has_tag("impersonator")}; }
-
-bool vhost_exists(Context& context, const std::string& vhost) {
-  return context.broker.exchange(vhost, "amq.direct").has_value();  // each vhost has it, and nobody can delete it
+Login login_of(const Request& request) {
+  return {request.caller.user, request.caller.has_tag("impersonator")};
 }
 
-std::optional<Response> vhost_refusal(Context& context, const Request& request, const std::string& vhost,
-                                      bool sees_all) {
+bool vhost_exists(Context& context, const std::string& vhost) {
+  return context.broker.exchange(vhost, "amq.direct")
+      .has_value();  // each vhost has it, and nobody can delete it
+}
+
+std::optional<Response> vhost_refusal(Context& context, const Request& request,
+                                      const std::string& vhost, bool sees_all) {
   if (!vhost_exists(context, vhost)) return Response::not_found();
   if (sees_all || context.broker.may_access(request.caller.user, vhost)) return std::nullopt;
-  return Response::forbidden("access to vhost '" + vhost + "' refused for user '" + request.caller.user + "'");
+  return Response::forbidden("access to vhost '" + vhost + "' refused for user '" +
+                             request.caller.user + "'");
 }
 
 bool VhostFilter::operator()(const std::string& vhost) {
@@ -53,13 +58,19 @@ bool VhostFilter::operator()(const std::string& vhost) {
 
 Response error_response(const PeerError& error) {
   switch (error.code) {
-    case 403: return Response::forbidden(error.text);
-    case 404: return Response::error(404, "Object Not Found", error.text);
-    case 412: return Response::error(412, "precondition_failed", error.text);
-    case 409: return Response::error(409, "conflict", error.text);
-    default: break;
+    case 403:
+      return Response::forbidden(error.text);
+    case 404:
+      return Response::error(404, "Object Not Found", error.text);
+    case 412:
+      return Response::error(412, "precondition_failed", error.text);
+    case 409:
+      return Response::error(409, "conflict", error.text);
+    default:
+      break;
   }
-  if (error.code == 541 || error.code == 506) return Response::error(500, "internal_error", error.text);
+  if (error.code == 541 || error.code == 506)
+    return Response::error(500, "internal_error", error.text);
   return Response::bad_request(error.text);
 }
 
@@ -83,10 +94,13 @@ Answer<bool> updated(Responder responder) {
 }
 
 Result<Json, Response> body_object(const Request& request) {
-  const auto value = [](Json body) { return Result<Json, Response>(boost::system::in_place_value, std::move(body)); };
+  const auto value = [](Json body) {
+    return Result<Json, Response>(boost::system::in_place_value, std::move(body));
+  };
   if (request.body.empty()) return value(Json::object());
   if (too_deep(request.body)) {
-    return Response::bad_request("the body is nested more than " + std::to_string(kJsonDepthMax) + " deep");
+    return Response::bad_request("the body is nested more than " + std::to_string(kJsonDepthMax) +
+                                 " deep");
   }
   Json body = Json::parse(request.body, nullptr, false);
   if (body.is_discarded()) return Response::bad_request("the body is not JSON");
@@ -130,7 +144,8 @@ bool BodyReader::flag(const char* key, bool fallback) {
 int64_t BodyReader::integer(const char* key, int64_t fallback, int64_t min, int64_t max) {
   const Json* value = find(key);
   if (value == nullptr) return fallback;
-  const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+  const bool too_large =
+      value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
   if (value->is_number_integer() && !too_large) {
     const auto number = value->get<int64_t>();
     if (number >= min && number <= max) return number;
@@ -139,9 +154,11 @@ int64_t BodyReader::integer(const char* key, int64_t fallback, int64_t min, int6
     const auto& text = value->get_ref<const std::string&>();
     int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error == std::errc{} && end == text.data() + text.size() && number >= min && number <= max) return number;
+    if (error == std::errc{} && end == text.data() + text.size() && number >= min && number <= max)
+      return number;
   }
-  fail("'" + std::string(key) + "' must be an integer from " + std::to_string(min) + " to " + std::to_string(max));
+  fail("'" + std::string(key) + "' must be an integer from " + std::to_string(min) + " to " +
+       std::to_string(max));
   return fallback;
 }
 
@@ -168,8 +185,11 @@ std::vector<std::string> read_words(const Json& body, const char* key, BodyReade
     reader.fail("'" + std::string(key) + "' is missing");
   } else if (found->is_array()) {
     for (const Json& tag : *found) {
-      if (!tag.is_string()) reader.fail("'" + std::string(key) + "' must be a list of strings, or text with commas between them");
-      else tags.push_back(tag.get<std::string>());
+      if (!tag.is_string())
+        reader.fail("'" + std::string(key) +
+                    "' must be a list of strings, or text with commas between them");
+      else
+        tags.push_back(tag.get<std::string>());
     }
   } else {
     const std::string text = reader.text(key);

@@ -14,19 +14,25 @@
 
 namespace tarry::http {
 
-/// The name of a companion begins so; clients may not make such queues or bind them (retry-spec 20).
+/// The name of a companion begins so; clients may not make such queues or bind them (retry-spec
+/// 20).
 inline constexpr std::string_view kCompanionPrefix = "amq.retry-";
 /// How paths and bodies name the default exchange, whose name is empty.
 inline constexpr std::string_view kDefaultExchange = "amq.default";
 
-inline std::string exchange_of_path(const std::string& name) { return name == kDefaultExchange ? "" : name; }
+inline std::string exchange_of_path(const std::string& name) {
+  return name == kDefaultExchange ? "" : name;
+}
 
 Login login_of(const Request& request);
-/// Operations on what is in a vhost that Management does not check by permissions: the vhost must exist (404), and the
-/// caller must have permissions there, or `sees_all` (a tag that sees every vhost) must hold (403).
-std::optional<Response> vhost_refusal(Context& context, const Request& request, const std::string& vhost, bool sees_all);
+/// Operations on what is in a vhost that Management does not check by permissions: the vhost must
+/// exist (404), and the caller must have permissions there, or `sees_all` (a tag that sees every
+/// vhost) must hold (403).
+std::optional<Response> vhost_refusal(Context& context, const Request& request,
+                                      const std::string& vhost, bool sees_all);
 bool vhost_exists(Context& context, const std::string& vhost);
-/// For lists: monitoring sees all, the others their own vhosts. Remembers its answers: one for each list.
+/// For lists: monitoring sees all, the others their own vhosts. Remembers its answers: one for each
+/// list.
 class VhostFilter {
  public:
   VhostFilter(Context& context, const Caller& caller) : context_(context), caller_(caller) {}
@@ -44,11 +50,12 @@ Response error_response(const PeerError& error);
 /// Answers for Management: 204; 201 if new, else 204; 200 with what `make` writes.
 Answer<void> no_content(Responder responder);
 Answer<bool> created_or_updated(Responder responder);
-Answer<bool> updated(Responder responder);   // 204, new or not
+Answer<bool> updated(Responder responder);  // 204, new or not
 
 /// The body as an object, {} if empty. Nesting at most 64 deep. The error is the 400.
 Result<Json, Response> body_object(const Request& request);
-/// Reads fields of a body and remembers the first thing that is wrong. A missing field (or null) gives the default.
+/// Reads fields of a body and remembers the first thing that is wrong. A missing field (or null)
+/// gives the default.
 class BodyReader {
  public:
   explicit BodyReader(const Json& body) : body_(body) {}
@@ -81,7 +88,8 @@ Response with_range(const Request& request, Make make) {
   return make(*range);
 }
 /// Handlers that need the context, as the router takes them.
-inline Handler bound(Context& context, void (*handler)(Context&, std::shared_ptr<Request>, Responder)) {
+inline Handler bound(Context& context,
+                     void (*handler)(Context&, std::shared_ptr<Request>, Responder)) {
   return [&context, handler](std::shared_ptr<Request> request, Responder responder) {
     handler(context, std::move(request), std::move(responder));
   };

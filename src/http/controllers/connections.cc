@@ -27,7 +27,8 @@ void put_tls(ObjectWriter& out, const TlsFacts* tls) {
   out.put("peer_cert_validity", tls ? text(tls->peer_validity) : Json());
 }
 
-Json connection_json(Context& context, const ConnectionFigures& connection, const Fields& fields, HistoryRange range) {
+Json connection_json(Context& context, const ConnectionFigures& connection, const Fields& fields,
+                     HistoryRange range) {
   const ConnectionInfo& info = connection.info;
   ObjectWriter out(fields);
   out.put("name", info.name);
@@ -53,7 +54,8 @@ Json connection_json(Context& context, const ConnectionFigures& connection, cons
   out.put("recv_oct", connection.bytes_in.load(std::memory_order_relaxed));
   out.put("send_oct", connection.bytes_out.load(std::memory_order_relaxed));
   if (fields.wants("recv_oct_details") || fields.wants("send_oct_details")) {
-    const auto view = context.history.look(connection_thing(connection), connection_values(connection), stats_now());
+    const auto view = context.history.look(connection_thing(connection),
+                                           connection_values(connection), stats_now());
     out.put("recv_oct_details", details_json(view, kRecvOct, range));
     out.put("send_oct_details", details_json(view, kSendOct, range));
   }
@@ -64,8 +66,8 @@ std::string channel_name(const ConnectionInfo& connection, const ChannelFigures&
   return connection.name + " (" + std::to_string(channel.number) + ")";
 }
 
-Json channel_json(Context& context, const ConnectionFigures& connection, const ChannelFigures& channel,
-                  const Fields& fields, HistoryRange range) {
+Json channel_json(Context& context, const ConnectionFigures& connection,
+                  const ChannelFigures& channel, const Fields& fields, HistoryRange range) {
   const auto read = [](const auto& figure) { return figure.load(std::memory_order_relaxed); };
   const ConnectionInfo& info = connection.info;
   ObjectWriter out(fields);
@@ -90,10 +92,16 @@ Json channel_json(Context& context, const ConnectionFigures& connection, const C
   });
   out.lazy("message_stats", [&] {
     static constexpr std::pair<const char*, ChannelValue> kNames[] = {
-        {"publish", kChannelPublish}, {"confirm", kChannelConfirm}, {"return_unroutable", kChannelReturned},
-        {"deliver", kChannelDeliver}, {"get", kChannelGet}, {"deliver_get", kChannelDeliverGet}, {"ack", kChannelAck}};
+        {"publish", kChannelPublish},
+        {"confirm", kChannelConfirm},
+        {"return_unroutable", kChannelReturned},
+        {"deliver", kChannelDeliver},
+        {"get", kChannelGet},
+        {"deliver_get", kChannelDeliverGet},
+        {"ack", kChannelAck}};
     const auto values = channel_values(channel);
-    const auto view = context.history.look(channel_thing(connection, channel.number), values, stats_now());
+    const auto view =
+        context.history.look(channel_thing(connection, channel.number), values, stats_now());
     Json stats = Json::object();
     for (const auto& [name, value] : kNames) {
       stats[name] = values[value];
@@ -105,10 +113,12 @@ Json channel_json(Context& context, const ConnectionFigures& connection, const C
 }
 
 bool may_see(Context& context, const Caller& caller, const ConnectionInfo& info) {
-  return caller.monitoring() || (info.user == caller.user && context.broker.may_access(caller.user, info.vhost));
+  return caller.monitoring() ||
+         (info.user == caller.user && context.broker.may_access(caller.user, info.vhost));
 }
 
-Connections visible_connections(Context& context, const Request& request, const std::string& vhost, const KeepConnection& keep) {
+Connections visible_connections(Context& context, const Request& request, const std::string& vhost,
+                                const KeepConnection& keep) {
   Connections connections = context.broker.connections({vhost});
   std::erase_if(connections, [&](const Connection& connection) {
     return !may_see(context, request.caller, connection->info) || (keep && !keep(connection->info));
@@ -118,7 +128,8 @@ Connections visible_connections(Context& context, const Request& request, const 
   return connections;
 }
 
-Response list_connections(Context& context, const Request& request, const std::string& vhost, const KeepConnection& keep) {
+Response list_connections(Context& context, const Request& request, const std::string& vhost,
+                          const KeepConnection& keep) {
   auto range = StatsRange::parse(request);
   if (!range) return Response::bad_request(range.error());
   const Connections connections = visible_connections(context, request, vhost, keep);
@@ -158,22 +169,25 @@ Response list_channels(Context& context, const Request& request, const Connectio
 Connection find_connection(Context& context, const Request& request) {
   for (Connection& connection : context.broker.connections({})) {
     const ConnectionInfo& info = connection->info;
-    if (info.name == request.capture(0) && may_see(context, request.caller, info)) return std::move(connection);
+    if (info.name == request.capture(0) && may_see(context, request.caller, info))
+      return std::move(connection);
   }
   return nullptr;
 }
 
-void put_consumers(Context& context, std::shared_ptr<Request> request, Responder responder, Json channel,
-                   ConnectionId connection, uint16_t number) {
+void put_consumers(Context& context, std::shared_ptr<Request> request, Responder responder,
+                   Json channel, ConnectionId connection, uint16_t number) {
   const std::string vhost = channel.value("vhost", "");
-  context.broker.consumers({vhost}, [=, &context, channel = std::move(channel)](std::vector<ConsumerView> views) mutable {
-    responder.send_later([=, &context, channel = std::move(channel), views = std::move(views)]() mutable {
-      std::erase_if(views, [&](const ConsumerView& view) {
-        return view.consumer.connection != connection || view.consumer.channel != number;
-      });
-      channel["consumer_details"] = consumers_json(context, views);
-      return object_response(*request, [&](const Fields&) { return channel; });
-    });
+  context.broker.consumers({vhost}, [=, &context, channel = std::move(channel)](
+                                        std::vector<ConsumerView> views) mutable {
+    responder.send_later(
+        [=, &context, channel = std::move(channel), views = std::move(views)]() mutable {
+          std::erase_if(views, [&](const ConsumerView& view) {
+            return view.consumer.connection != connection || view.consumer.channel != number;
+          });
+          channel["consumer_details"] = consumers_json(context, views);
+          return object_response(*request, [&](const Fields&) { return channel; });
+        });
   });
 }
 
@@ -185,14 +199,16 @@ void get_channel(Context& context, std::shared_ptr<Request> request, Responder r
     for (const auto& channel : connection->channels()) {
       if (channel_name(connection->info, *channel) != request->capture(0)) continue;
       Json object = channel_json(context, *connection, *channel, Fields(), range->msg_rates);
-      return put_consumers(context, std::move(request), responder, std::move(object), connection->info.id, channel->number);
+      return put_consumers(context, std::move(request), responder, std::move(object),
+                           connection->info.id, channel->number);
     }
   }
   responder.send(Response::not_found());
 }
 
 std::string close_reason(const Request& request) {
-  if (const std::string* reason = request.query_value("reason")) return *reason;   // where a header is hard to set
+  if (const std::string* reason = request.query_value("reason"))
+    return *reason;  // where a header is hard to set
   return request.close_reason.empty() ? "Closed via management plugin" : request.close_reason;
 }
 
@@ -212,7 +228,8 @@ Response delete_connections_of_user(Context& context, const Request& request) {
   }
   for (const Connection& connection : context.broker.connections({})) {
     if (connection->info.user == request.capture(0)) {
-      (void)context.broker.close_connection(connection->info.name, close_reason(request));  // may have gone meanwhile
+      (void)context.broker.close_connection(connection->info.name,
+                                            close_reason(request));  // may have gone meanwhile
     }
   }
   return Response::no_content();
@@ -221,14 +238,17 @@ Response delete_connections_of_user(Context& context, const Request& request) {
 void add_vhost_lists(Router& router, Context& context) {
   const auto in_vhost = [&context](auto* list) {
     return [&context, list](const Request& request) {
-      if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
+      if (auto refusal =
+              vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
         return std::move(*refusal);
       }
       return list(context, request);
     };
   };
   router.add_direct(Method::get, "/api/vhosts/{vhost}/connections", Access::management,
-                    in_vhost(+[](Context& c, const Request& r) { return list_connections(c, r, r.capture(0), {}); }));
+                    in_vhost(+[](Context& c, const Request& r) {
+                      return list_connections(c, r, r.capture(0), {});
+                    }));
   router.add_direct(Method::get, "/api/vhosts/{vhost}/channels", Access::management,
                     in_vhost(+[](Context& c, const Request& r) {
                       return list_channels(c, r, visible_connections(c, r, r.capture(0), {}));
@@ -238,36 +258,42 @@ void add_vhost_lists(Router& router, Context& context) {
 }  // namespace
 
 void add_connection_routes(Router& router, Context& context) {
-  router.add_direct(Method::get, "/api/connections", Access::management,
-                    [&context](const Request& request) { return list_connections(context, request, "", {}); });
+  router.add_direct(
+      Method::get, "/api/connections", Access::management,
+      [&context](const Request& request) { return list_connections(context, request, "", {}); });
   router.add_direct(Method::get, "/api/connections/username/{user}", Access::management,
                     [&context](const Request& request) {
-                      return list_connections(context, request, "", [&](const ConnectionInfo& info) {
-                        return info.user == request.capture(0);
+                      return list_connections(context, request, "",
+                                              [&](const ConnectionInfo& info) {
+                                                return info.user == request.capture(0);
+                                              });
+                    });
+  router.add_direct(
+      Method::del, "/api/connections/username/{user}", Access::management,
+      [&context](const Request& request) { return delete_connections_of_user(context, request); });
+  router.add_direct(Method::get, "/api/connections/{name}", Access::management,
+                    [&context](const Request& request) {
+                      const Connection connection = find_connection(context, request);
+                      if (!connection) return Response::not_found();
+                      return with_range(request, [&](const StatsRange& range) {
+                        return object_response(request, [&](const Fields& fields) {
+                          return connection_json(context, *connection, fields, range.data_rates);
+                        });
                       });
                     });
-  router.add_direct(Method::del, "/api/connections/username/{user}", Access::management,
-                    [&context](const Request& request) { return delete_connections_of_user(context, request); });
-  router.add_direct(Method::get, "/api/connections/{name}", Access::management, [&context](const Request& request) {
-    const Connection connection = find_connection(context, request);
-    if (!connection) return Response::not_found();
-    return with_range(request, [&](const StatsRange& range) {
-      return object_response(request, [&](const Fields& fields) {
-        return connection_json(context, *connection, fields, range.data_rates);
-      });
-    });
-  });
-  router.add_direct(Method::del, "/api/connections/{name}", Access::management,
-                    [&context](const Request& request) { return delete_connection(context, request); });
+  router.add_direct(
+      Method::del, "/api/connections/{name}", Access::management,
+      [&context](const Request& request) { return delete_connection(context, request); });
   router.add_direct(Method::get, "/api/connections/{name}/channels", Access::management,
                     [&context](const Request& request) {
                       const Connection connection = find_connection(context, request);
                       if (!connection) return Response::not_found();
                       return list_channels(context, request, {connection});
                     });
-  router.add_direct(Method::get, "/api/channels", Access::management, [&context](const Request& request) {
-    return list_channels(context, request, visible_connections(context, request, "", {}));
-  });
+  router.add_direct(
+      Method::get, "/api/channels", Access::management, [&context](const Request& request) {
+        return list_channels(context, request, visible_connections(context, request, "", {}));
+      });
   router.add(Method::get, "/api/channels/{name}", Access::management, bound(context, get_channel));
   add_vhost_lists(router, context);
 }

@@ -9,14 +9,15 @@ namespace {
 
 void list_consumers(Context& context, std::shared_ptr<Request> request, Responder responder,
                     const std::string& vhost) {
-  context.broker.consumers({vhost}, [&context, request, responder](std::vector<ConsumerView> views) {
-    responder.send_later([&context, request, views = std::move(views)]() mutable {
-      VhostFilter visible(context, request->caller);
-      std::erase_if(views, [&](const ConsumerView& view) { return !visible(view.vhost); });
-      const Json list = consumers_json(context, views);
-      return list_response(*request, list.get_ref<const Json::array_t&>(), "consumer_tag");
-    });
-  });
+  context.broker.consumers(
+      {vhost}, [&context, request, responder](std::vector<ConsumerView> views) {
+        responder.send_later([&context, request, views = std::move(views)]() mutable {
+          VhostFilter visible(context, request->caller);
+          std::erase_if(views, [&](const ConsumerView& view) { return !visible(view.vhost); });
+          const Json list = consumers_json(context, views);
+          return list_response(*request, list.get_ref<const Json::array_t&>(), "consumer_tag");
+        });
+      });
 }
 
 }  // namespace
@@ -24,12 +25,14 @@ void list_consumers(Context& context, std::shared_ptr<Request> request, Responde
 Json consumers_json(Context& context, const std::vector<ConsumerView>& consumers) {
   std::unordered_map<ConnectionId, std::shared_ptr<const ConnectionFigures>> connections;
   if (!consumers.empty()) {
-    for (auto& connection : context.broker.connections({})) connections.emplace(connection->info.id, connection);
+    for (auto& connection : context.broker.connections({}))
+      connections.emplace(connection->info.id, connection);
   }
   Json out = Json::array();
   for (const ConsumerView& view : consumers) {
     const ConsumerInfo& consumer = view.consumer;
-    Json channel{{"number", consumer.channel}, {"name", consumer.description}, {"node", context.node}};
+    Json channel{
+        {"number", consumer.channel}, {"name", consumer.description}, {"node", context.node}};
     if (const auto found = connections.find(consumer.connection); found != connections.end()) {
       const ConnectionInfo& info = found->second->info;
       channel["connection_name"] = info.name;
@@ -39,11 +42,15 @@ Json consumers_json(Context& context, const std::vector<ConsumerView>& consumers
       channel["peer_port"] = info.peer_port;
     }
     out.push_back(Json{{"queue", {{"name", view.queue}, {"vhost", view.vhost}}},
-                       {"consumer_tag", consumer.tag}, {"exclusive", consumer.exclusive},
-                       {"ack_required", !consumer.no_ack}, {"prefetch_count", consumer.prefetch},
-                       {"priority", consumer.priority}, {"active", consumer.active},
+                       {"consumer_tag", consumer.tag},
+                       {"exclusive", consumer.exclusive},
+                       {"ack_required", !consumer.no_ack},
+                       {"prefetch_count", consumer.prefetch},
+                       {"priority", consumer.priority},
+                       {"active", consumer.active},
                        {"activity_status", consumer.active ? "up" : "waiting"},
-                       {"arguments", Json::object()}, {"channel_details", std::move(channel)}});
+                       {"arguments", Json::object()},
+                       {"channel_details", std::move(channel)}});
   }
   return out;
 }
@@ -55,7 +62,8 @@ void add_consumer_routes(Router& router, Context& context) {
              });
   router.add(Method::get, "/api/consumers/{vhost}", Access::management,
              [&context](std::shared_ptr<Request> request, Responder responder) {
-               if (auto refusal = vhost_refusal(context, *request, request->capture(0), request->caller.monitoring())) {
+               if (auto refusal = vhost_refusal(context, *request, request->capture(0),
+                                                request->caller.monitoring())) {
                  return responder.send(std::move(*refusal));
                }
                const std::string vhost = request->capture(0);

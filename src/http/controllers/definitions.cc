@@ -12,14 +12,16 @@ Response export_definitions(Context& context, const Request& request, const std:
   if (const std::string* file = request.query_value("download")) {
     std::string name;
     for (const char c : *file) {
-      if (std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_') name.push_back(c);
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '_')
+        name.push_back(c);
     }
     response.headers.emplace_back("Content-Disposition", "attachment; filename=\"" + name + "\"");
   }
   return response;
 }
 
-/// The value of `name` in a header field's parameters: boundary=x or boundary="x". "" if it is not there.
+/// The value of `name` in a header field's parameters: boundary=x or boundary="x". "" if it is not
+/// there.
 std::string parameter_of(std::string_view field, std::string_view name) {
   const std::string wanted = std::string(name) + "=";
   const size_t at = field.find(wanted);
@@ -29,8 +31,8 @@ std::string parameter_of(std::string_view field, std::string_view name) {
   return std::string(value.substr(0, value.find_first_of("; ")));
 }
 
-/// The file of a browser's form (multipart/form-data): the content of the first part that names a file, or of the first.
-/// None: there is no whole part.
+/// The file of a browser's form (multipart/form-data): the content of the first part that names a
+/// file, or of the first. None: there is no whole part.
 std::optional<std::string> file_of_form(std::string_view body, const std::string& boundary) {
   const std::string line = "--" + boundary;
   std::optional<std::string> first;
@@ -39,7 +41,8 @@ std::optional<std::string> file_of_form(std::string_view body, const std::string
     at += line.size();
     const size_t head_end = body.find("\r\n\r\n", at);
     const size_t next = body.find("\r\n" + line, at);
-    if (head_end == std::string_view::npos || next == std::string_view::npos || next < head_end + 4) break;
+    if (head_end == std::string_view::npos || next == std::string_view::npos || next < head_end + 4)
+      break;
     const std::string_view head = body.substr(at, head_end - at);
     std::string content(body.substr(head_end + 4, next - head_end - 4));
     if (head.find("filename=") != std::string_view::npos) return content;
@@ -64,22 +67,25 @@ void import_definitions(Context& context, std::shared_ptr<Request> request, Resp
                         const std::string& vhost) {
   if (auto refusal = unwrap_form(*request)) return responder.send(std::move(*refusal));
   if (auto body = body_object(*request); !body) return responder.send(body.error());
-  context.broker.import_definitions(vhost, std::move(request->body), [responder](Result<ImportReport, PeerError> report) {
-    if (!report) return responder.send(error_response(report.error()));
-    if (report->skipped.empty()) return responder.send(Response::no_content());
-    responder.send(Response::json(Json{{"skipped", report->skipped}}));
-  });
+  context.broker.import_definitions(
+      vhost, std::move(request->body), [responder](Result<ImportReport, PeerError> report) {
+        if (!report) return responder.send(error_response(report.error()));
+        if (report->skipped.empty()) return responder.send(Response::no_content());
+        responder.send(Response::json(Json{{"skipped", report->skipped}}));
+      });
 }
 
 }  // namespace
 
 void add_definition_routes(Router& router, Context& context) {
-  router.add_direct(Method::get, "/api/definitions", Access::administrator,
-                    [&context](const Request& request) { return export_definitions(context, request, ""); });
-  router.add_direct(Method::get, "/api/definitions/{vhost}", Access::administrator, [&context](const Request& request) {
-    if (!vhost_exists(context, request.capture(0))) return Response::not_found();
-    return export_definitions(context, request, request.capture(0));
-  });
+  router.add_direct(
+      Method::get, "/api/definitions", Access::administrator,
+      [&context](const Request& request) { return export_definitions(context, request, ""); });
+  router.add_direct(Method::get, "/api/definitions/{vhost}", Access::administrator,
+                    [&context](const Request& request) {
+                      if (!vhost_exists(context, request.capture(0))) return Response::not_found();
+                      return export_definitions(context, request, request.capture(0));
+                    });
   for (const char* pattern : {"/api/definitions", "/api/definitions/upload"}) {
     router.add(Method::post, pattern, Access::administrator,
                [&context](std::shared_ptr<Request> request, Responder responder) {

@@ -1,4 +1,5 @@
-// What waits in a queue's companion: list, redeliver, dead-letter, drop, and park more (retry-spec 37).
+// What waits in a queue's companion: list, redeliver, dead-letter, drop, and park more (retry-spec
+// 37).
 #include <charconv>
 
 #include "http/controllers/common.h"
@@ -9,8 +10,8 @@
 
 namespace tarry::http {
 
-bool query_number(const Request& request, const char* key, uint64_t min, uint64_t max, std::optional<uint64_t>& out,
-                  std::string& error) {
+bool query_number(const Request& request, const char* key, uint64_t min, uint64_t max,
+                  std::optional<uint64_t>& out, std::string& error) {
   const std::string* text = request.query_value(key);
   if (text == nullptr) return true;
   uint64_t number = 0;
@@ -19,12 +20,13 @@ bool query_number(const Request& request, const char* key, uint64_t min, uint64_
     out = number;
     return true;
   }
-  error = "'" + std::string(key) + "' must be an integer from " + std::to_string(min) + " to " + std::to_string(max);
+  error = "'" + std::string(key) + "' must be an integer from " + std::to_string(min) + " to " +
+          std::to_string(max);
   return false;
 }
 
-bool only_known(const Json& object, std::initializer_list<std::string_view> known, const std::string& what,
-                BodyReader& reader) {
+bool only_known(const Json& object, std::initializer_list<std::string_view> known,
+                const std::string& what, BodyReader& reader) {
   for (const auto& [key, value] : object.items()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     std::string names;
@@ -86,13 +88,20 @@ Response page_response(WaitingPage& page, uint64_t number, uint64_t size) {
   Json items = Json::array();
   for (WaitingMessage& message : page.messages) items.push_back(waiting_json(message));
   Json rows = Json::array();
-  for (const auto& row : page.histogram) rows.push_back({{"from", row.from_ms}, {"to", row.to_ms}, {"count", row.count}});
+  for (const auto& row : page.histogram)
+    rows.push_back({{"from", row.from_ms}, {"to", row.to_ms}, {"count", row.count}});
   const uint64_t count = items.size();
-  return Response::json(Json{{"items", std::move(items)}, {"item_count", count}, {"page", number}, {"page_size", size},
-                             {"page_count", std::max<uint64_t>(1, (page.matching + size - 1) / size)},
-                             {"filtered_count", page.matching}, {"total_count", page.total},
-                             {"next_due_at", instant_json(page.next_due_ms)},
-                             {"last_due_at", instant_json(page.last_due_ms)}, {"histogram", std::move(rows)}});
+  return Response::json(
+      Json{{"items", std::move(items)},
+           {"item_count", count},
+           {"page", number},
+           {"page_size", size},
+           {"page_count", std::max<uint64_t>(1, (page.matching + size - 1) / size)},
+           {"filtered_count", page.matching},
+           {"total_count", page.total},
+           {"next_due_at", instant_json(page.next_due_ms)},
+           {"last_due_at", instant_json(page.last_due_ms)},
+           {"histogram", std::move(rows)}});
 }
 
 void list_delayed(Context& context, std::shared_ptr<Request> request, Responder responder) {
@@ -111,13 +120,14 @@ void list_delayed(Context& context, std::shared_ptr<Request> request, Responder 
   query.count = *size;
   query.payload_bytes = static_cast<uint32_t>(*payload);
   query.due_before_ms = due_before;
-  operations->list_waiting(login_of(*request), request->capture(0), request->capture(1), query,
-                           [responder, number = *page, page_size = *size](Result<WaitingPage, PeerError> result) {
-                             if (!result) return responder.send(error_response(result.error()));
-                             responder.send_later([number, page_size, listed = std::move(*result)]() mutable {
-                               return page_response(listed, number, page_size);
-                             });
-                           });
+  operations->list_waiting(
+      login_of(*request), request->capture(0), request->capture(1), query,
+      [responder, number = *page, page_size = *size](Result<WaitingPage, PeerError> result) {
+        if (!result) return responder.send(error_response(result.error()));
+        responder.send_later([number, page_size, listed = std::move(*result)]() mutable {
+          return page_response(listed, number, page_size);
+        });
+      });
 }
 
 std::optional<WaitingAct> act_of(const std::string& name) {
@@ -130,11 +140,15 @@ std::optional<WaitingAct> act_of(const std::string& name) {
 WaitingFilter read_waiting_filter(const Json& object, BodyReader& outer) {
   WaitingFilter filter;
   if (!object.is_object() || object.empty()) {
-    outer.fail("'filter' must be an object with at least one condition; for all messages say {\"all\": true}");
+    outer.fail(
+        "'filter' must be an object with at least one condition; for all messages say {\"all\": "
+        "true}");
     return filter;
   }
-  if (!only_known(object, {"exchange", "routing_key", "error", "header", "value", "delivery_count_min",
-                           "delivery_count_max", "due_before", "due_after"}, "'filter'", outer)) {
+  if (!only_known(object,
+                  {"exchange", "routing_key", "error", "header", "value", "delivery_count_min",
+                   "delivery_count_max", "due_before", "due_after"},
+                  "'filter'", outer)) {
     return filter;
   }
   BodyReader reader(object);
@@ -159,16 +173,20 @@ WaitingOrder read_order(const Json& body, BodyReader& reader) {
   WaitingOrder order;
   if (!only_known(body, {"ids", "filter", "all"}, "the body", reader)) return order;
   const bool all = reader.flag("all", false);
-  const int said = (body.contains("ids") ? 1 : 0) + (body.contains("filter") ? 1 : 0) + (all ? 1 : 0);
+  const int said =
+      (body.contains("ids") ? 1 : 0) + (body.contains("filter") ? 1 : 0) + (all ? 1 : 0);
   if (said != 1) {
-    reader.fail("the body must say which messages: one of {\"ids\": [...]}, {\"filter\": {...}} and {\"all\": true}");
+    reader.fail(
+        "the body must say which messages: one of {\"ids\": [...]}, {\"filter\": {...}} and "
+        "{\"all\": true}");
     return order;
   }
   if (body.contains("filter")) order.filter = read_waiting_filter(body["filter"], reader);
   if (!body.contains("ids")) return order;
   const Json& ids = body["ids"];
   if (!ids.is_array() || ids.empty() || ids.size() > kIdsMax) {
-    reader.fail("'ids' must be a list of 1 to " + std::to_string(kIdsMax) + " ids, as the list of waiting messages shows them");
+    reader.fail("'ids' must be a list of 1 to " + std::to_string(kIdsMax) +
+                " ids, as the list of waiting messages shows them");
     return order;
   }
   for (const Json& id : ids) {
@@ -186,7 +204,8 @@ void act_on_delayed(Context& context, std::shared_ptr<Request> request, Responde
   if (operations == nullptr) return;
   const auto act = act_of(request->capture(2));
   if (!act) {
-    return responder.send(Response::error(404, "Object Not Found",
+    return responder.send(Response::error(
+        404, "Object Not Found",
         "no action '" + request->capture(2) + "'; there are redeliver, dead-letter and drop"));
   }
   auto body = body_object(*request);
@@ -195,7 +214,8 @@ void act_on_delayed(Context& context, std::shared_ptr<Request> request, Responde
   WaitingOrder order = read_order(*body, reader);
   order.act = *act;
   if (reader.reason()) return responder.send(Response::bad_request(*reader.reason()));
-  operations->act_on_waiting(login_of(*request), request->capture(0), request->capture(1), std::move(order),
+  operations->act_on_waiting(login_of(*request), request->capture(0), request->capture(1),
+                             std::move(order),
                              [responder](Result<WaitingOutcome, PeerError> result) {
                                if (!result) return responder.send(error_response(result.error()));
                                Json out{{"affected", result->affected}};
@@ -213,17 +233,22 @@ GivenMessage read_given(const Json& object, BodyReader& outer) {
     outer.fail("'messages' must hold objects");
     return message;
   }
-  if (!only_known(object, {"exchange", "routing_key", "payload", "payload_encoding", "properties", "headers_table",
-                           "delay_ms", "delivery_count", "last_error"}, "a message", outer)) {
+  if (!only_known(object,
+                  {"exchange", "routing_key", "payload", "payload_encoding", "properties",
+                   "headers_table", "delay_ms", "delivery_count", "last_error"},
+                  "a message", outer)) {
     return message;
   }
   BodyReader reader(object);
   message.exchange = reader.text("exchange");
   message.routing_key = reader.text("routing_key");
   message.body = reader.required_text("payload");
-  if (object.contains("delay_ms")) message.delay_ms = static_cast<uint64_t>(reader.integer("delay_ms", 0, 0, INT64_MAX));
-  else reader.fail("'delay_ms' is missing");
-  message.delivery_count = static_cast<uint32_t>(reader.integer("delivery_count", 0, 0, UINT32_MAX));
+  if (object.contains("delay_ms"))
+    message.delay_ms = static_cast<uint64_t>(reader.integer("delay_ms", 0, 0, INT64_MAX));
+  else
+    reader.fail("'delay_ms' is missing");
+  message.delivery_count =
+      static_cast<uint32_t>(reader.integer("delivery_count", 0, 0, UINT32_MAX));
   message.last_error = reader.text("last_error");
   const std::string encoding = reader.text("payload_encoding", "string");
   if (message.exchange.size() > 255 || message.routing_key.size() > 255) {
@@ -231,26 +256,33 @@ GivenMessage read_given(const Json& object, BodyReader& outer) {
   }
   if (encoding == "base64") {
     auto decoded = base64_decode(message.body);
-    if (decoded) message.body = std::move(*decoded);
-    else reader.fail("'payload' is not base64");
+    if (decoded)
+      message.body = std::move(*decoded);
+    else
+      reader.fail("'payload' is not base64");
   } else if (encoding != "string") {
     reader.fail("'payload_encoding' must be string or base64");
   }
   static const Json kNone = Json::object();
-  auto header = properties_from_json(object.contains("properties") ? object["properties"] : kNone, message.body.size());
+  auto header = properties_from_json(object.contains("properties") ? object["properties"] : kNone,
+                                     message.body.size());
   if (!header) {
     reader.fail(header.error());
   } else if (auto view = PropertiesView::parse(as_bytes(*header))) {
     message.persistent = view->delivery_mode == 2;
     message.priority = view->priority;
-    if (view->expiration) reader.fail("a message that waits here may not have an 'expiration': say 'delay_ms'");
+    if (view->expiration)
+      reader.fail("a message that waits here may not have an 'expiration': say 'delay_ms'");
     message.header = std::move(*header);
   }
   if (const std::string table = reader.text("headers_table"); !table.empty() && !reader.reason()) {
     const auto bytes = base64_decode(table);
-    auto headers = bytes ? FieldTable::decode(as_bytes(*bytes)) : Result<FieldTable, std::string>(std::string("not base64"));
-    if (headers) message.header = with_headers(as_bytes(message.header), *headers);
-    else reader.fail("'headers_table' must be an AMQP field table in base64: " + headers.error());
+    auto headers = bytes ? FieldTable::decode(as_bytes(*bytes))
+                         : Result<FieldTable, std::string>(std::string("not base64"));
+    if (headers)
+      message.header = with_headers(as_bytes(message.header), *headers);
+    else
+      reader.fail("'headers_table' must be an AMQP field table in base64: " + headers.error());
   }
   if (reader.reason()) outer.fail("a message: " + *reader.reason());
   return message;
@@ -264,8 +296,10 @@ void park_messages(Context& context, std::shared_ptr<Request> request, Responder
   BodyReader reader(*body);
   std::vector<GivenMessage> messages;
   const auto given = body->find("messages");
-  if (given == body->end() || !given->is_array() || given->empty() || given->size() > kParkedAtOnceMax) {
-    reader.fail("'messages' must be a list of 1 to " + std::to_string(kParkedAtOnceMax) + " messages");
+  if (given == body->end() || !given->is_array() || given->empty() ||
+      given->size() > kParkedAtOnceMax) {
+    reader.fail("'messages' must be a list of 1 to " + std::to_string(kParkedAtOnceMax) +
+                " messages");
   } else {
     for (const Json& object : *given) {
       messages.push_back(read_given(object, reader));
@@ -273,8 +307,8 @@ void park_messages(Context& context, std::shared_ptr<Request> request, Responder
     }
   }
   if (reader.reason()) return responder.send(Response::bad_request(*reader.reason()));
-  operations->park(login_of(*request), request->capture(0), request->capture(1), std::move(messages),
-                   [responder](Result<uint64_t, PeerError> result) {
+  operations->park(login_of(*request), request->capture(0), request->capture(1),
+                   std::move(messages), [responder](Result<uint64_t, PeerError> result) {
                      if (!result) return responder.send(error_response(result.error()));
                      responder.send(Response::json(Json{{"parked", *result}}));
                    });
@@ -283,8 +317,10 @@ void park_messages(Context& context, std::shared_ptr<Request> request, Responder
 }  // namespace
 
 void add_delayed_routes(Router& router, Context& context) {
-  router.add(Method::get, "/api/queues/{vhost}/{name}/delayed", Access::management, with_context(context, list_delayed));
-  router.add(Method::post, "/api/queues/{vhost}/{name}/delayed", Access::management, with_context(context, park_messages));
+  router.add(Method::get, "/api/queues/{vhost}/{name}/delayed", Access::management,
+             with_context(context, list_delayed));
+  router.add(Method::post, "/api/queues/{vhost}/{name}/delayed", Access::management,
+             with_context(context, park_messages));
   router.add(Method::post, "/api/queues/{vhost}/{name}/delayed/{action}", Access::management,
              with_context(context, act_on_delayed));
 }

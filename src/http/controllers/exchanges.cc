@@ -5,12 +5,16 @@ namespace tarry::http {
 namespace {
 
 Json exchange_stats_json(Context& context, const ExchangeInfo& exchange, HistoryRange range) {
-  const auto view = context.history.look(exchange_thing(exchange.vhost, exchange.name), exchange_values(exchange), stats_now());
-  return Json{{"publish_in", exchange.published_in}, {"publish_in_details", details_json(view, kPublishIn, range)},
-              {"publish_out", exchange.published_out}, {"publish_out_details", details_json(view, kPublishOut, range)}};
+  const auto view = context.history.look(exchange_thing(exchange.vhost, exchange.name),
+                                         exchange_values(exchange), stats_now());
+  return Json{{"publish_in", exchange.published_in},
+              {"publish_in_details", details_json(view, kPublishIn, range)},
+              {"publish_out", exchange.published_out},
+              {"publish_out_details", details_json(view, kPublishOut, range)}};
 }
 
-Json exchange_json(Context& context, const ExchangeInfo& exchange, const Fields& fields, const StatsRange& range) {
+Json exchange_json(Context& context, const ExchangeInfo& exchange, const Fields& fields,
+                   const StatsRange& range) {
   ObjectWriter out(fields);
   out.put("name", exchange.name);
   out.put("vhost", exchange.vhost);
@@ -21,9 +25,11 @@ Json exchange_json(Context& context, const ExchangeInfo& exchange, const Fields&
   out.lazy("arguments", [&] { return to_json(exchange.arguments); });
   out.put_name_or_null("policy", exchange.policy);
   out.put("operator_policy", Json());
-  out.lazy("effective_policy_definition", [&] { return to_json(exchange.effective_policy_definition); });
+  out.lazy("effective_policy_definition",
+           [&] { return to_json(exchange.effective_policy_definition); });
   out.put("user_who_performed_action", "");
-  out.lazy("message_stats", [&] { return exchange_stats_json(context, exchange, range.msg_rates); });
+  out.lazy("message_stats",
+           [&] { return exchange_stats_json(context, exchange, range.msg_rates); });
   return out.take();
 }
 
@@ -39,18 +45,24 @@ Response list_exchanges(Context& context, const Request& request, const std::str
   Listing listing;
   listing.count = exchanges.size();
   listing.name = [&](size_t i) -> std::string_view { return exchanges[i].name; };
-  listing.render = [&](size_t i, const Fields& fields) { return exchange_json(context, exchanges[i], fields, *range); };
+  listing.render = [&](size_t i, const Fields& fields) {
+    return exchange_json(context, exchanges[i], fields, *range);
+  };
   return list_response(request, listing);
 }
 
 Response get_exchange(Context& context, const Request& request) {
-  if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
+  if (auto refusal =
+          vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
     return std::move(*refusal);
   }
-  const auto exchange = context.broker.exchange(request.capture(0), exchange_of_path(request.capture(1)));
+  const auto exchange =
+      context.broker.exchange(request.capture(0), exchange_of_path(request.capture(1)));
   if (!exchange) return Response::not_found();
   return with_range(request, [&](const StatsRange& range) {
-    return object_response(request, [&](const Fields& fields) { return exchange_json(context, *exchange, fields, range); });
+    return object_response(request, [&](const Fields& fields) {
+      return exchange_json(context, *exchange, fields, range);
+    });
   });
 }
 
@@ -77,14 +89,17 @@ void put_exchange(Context& context, std::shared_ptr<Request> request, Responder 
 }  // namespace
 
 void add_exchange_routes(Router& router, Context& context) {
-  router.add_direct(Method::get, "/api/exchanges", Access::management,
-                    [&context](const Request& request) { return list_exchanges(context, request, ""); });
-  router.add_direct(Method::get, "/api/exchanges/{vhost}", Access::management, [&context](const Request& request) {
-    if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
-      return std::move(*refusal);
-    }
-    return list_exchanges(context, request, request.capture(0));
-  });
+  router.add_direct(
+      Method::get, "/api/exchanges", Access::management,
+      [&context](const Request& request) { return list_exchanges(context, request, ""); });
+  router.add_direct(Method::get, "/api/exchanges/{vhost}", Access::management,
+                    [&context](const Request& request) {
+                      if (auto refusal = vhost_refusal(context, request, request.capture(0),
+                                                       request.caller.monitoring())) {
+                        return std::move(*refusal);
+                      }
+                      return list_exchanges(context, request, request.capture(0));
+                    });
   router.add_direct(Method::get, "/api/exchanges/{vhost}/{name}", Access::management,
                     [&context](const Request& request) { return get_exchange(context, request); });
   router.add(Method::put, "/api/exchanges/{vhost}/{name}", Access::management,
@@ -93,9 +108,9 @@ void add_exchange_routes(Router& router, Context& context) {
              });
   router.add(Method::del, "/api/exchanges/{vhost}/{name}", Access::management,
              [&context](std::shared_ptr<Request> request, Responder responder) {
-               context.broker.delete_exchange(login_of(*request), request->capture(0),
-                                              exchange_of_path(request->capture(1)), request->query_flag("if-unused"),
-                                              no_content(responder));
+               context.broker.delete_exchange(
+                   login_of(*request), request->capture(0), exchange_of_path(request->capture(1)),
+                   request->query_flag("if-unused"), no_content(responder));
              });
 }
 

@@ -54,22 +54,26 @@ Response protocol_listener(Context& context, const Request& request) {
     }
     protocols.push_back(listener.protocol);
   }
-  return unhealthy(Json{{"missing", wanted}, {"protocols", std::move(protocols)}}, "No active listener");
+  return unhealthy(Json{{"missing", wanted}, {"protocols", std::move(protocols)}},
+                   "No active listener");
 }
 
 /// Clients find open doors: there is an AMQP listener, and no alarm blocks publishers.
 Response ready_to_serve(Context& context) {
   const OverviewInfo info = context.broker.overview({});
-  const bool amqp = std::any_of(info.listeners.begin(), info.listeners.end(), [](const ListenerInfo& listener) {
-    return protocol_of(listener.protocol) == "amqp" || protocol_of(listener.protocol) == "amqp/ssl";
-  });
+  const bool amqp =
+      std::any_of(info.listeners.begin(), info.listeners.end(), [](const ListenerInfo& listener) {
+        return protocol_of(listener.protocol) == "amqp" ||
+               protocol_of(listener.protocol) == "amqp/ssl";
+      });
   if (!amqp) return unhealthy(Json::object(), "no AMQP listener");
-  if (info.disk_alarm || info.memory_alarm) return unhealthy(Json::object(), "publishers are blocked by an alarm");
+  if (info.disk_alarm || info.memory_alarm)
+    return unhealthy(Json::object(), "publishers are blocked by an alarm");
   return healthy();
 }
 
-/// Fails when the oldest due message of any companion is late by more than the limit (ours; retry-spec 23 is the reason
-/// why some ms of lateness are the rule).
+/// Fails when the oldest due message of any companion is late by more than the limit (ours;
+/// retry-spec 23 is the reason why some ms of lateness are the rule).
 Response retries_on_time(Context& context, const Request& request) {
   const std::string& text = request.capture(0);
   uint64_t limit_ms = 0;
@@ -83,13 +87,16 @@ Response retries_on_time(Context& context, const Request& request) {
   VhostFilter visible(context, request.caller);
   for (const QueueInfo& queue : context.broker.queues({})) {
     const uint64_t due_ms = queue.numbers.next_due_ms;
-    if (!queue.internal || due_ms == 0 || due_ms + limit_ms >= now_ms || !visible(queue.vhost)) continue;
+    if (!queue.internal || due_ms == 0 || due_ms + limit_ms >= now_ms || !visible(queue.vhost))
+      continue;
     worst_ms = std::max(worst_ms, now_ms - due_ms);
-    late.push_back(Json{{"vhost", queue.vhost}, {"queue", queue.owner}, {"late_ms", now_ms - due_ms}});
+    late.push_back(
+        Json{{"vhost", queue.vhost}, {"queue", queue.owner}, {"late_ms", now_ms - due_ms}});
   }
   if (late.empty()) return healthy();
   return unhealthy(Json{{"late", std::move(late)}, {"limit_ms", limit_ms}},
-                   "retries are late by up to " + std::to_string(worst_ms) + " ms, the limit is " + text + " ms");
+                   "retries are late by up to " + std::to_string(worst_ms) + " ms, the limit is " +
+                       text + " ms");
 }
 
 /// Fails when a certificate of a listener expires within so many days, weeks, months or years.
@@ -97,16 +104,24 @@ Response certificate_expiration(Context& context, const Request& request) {
   const std::string &text = request.capture(0), &unit = request.capture(1);
   uint64_t within = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), within);
-  const int64_t days = unit == "days" ? 1 : unit == "weeks" ? 7 : unit == "months" ? 31 : unit == "years" ? 366 : 0;
+  const int64_t days = unit == "days"     ? 1
+                       : unit == "weeks"  ? 7
+                       : unit == "months" ? 31
+                       : unit == "years"  ? 366
+                                          : 0;
   if (error != std::errc{} || end != text.data() + text.size() || days == 0 || within > 100'000) {
-    return Response::bad_request("'" + text + " " + unit + "': allowed is a number and days, weeks, months or years");
+    return Response::bad_request("'" + text + " " + unit +
+                                 "': allowed is a number and days, weeks, months or years");
   }
   const OverviewInfo info = context.broker.overview({});
-  const int64_t limit_s = static_cast<int64_t>(info.now_ms / 1000) + static_cast<int64_t>(within) * days * 86'400;
+  const int64_t limit_s =
+      static_cast<int64_t>(info.now_ms / 1000) + static_cast<int64_t>(within) * days * 86'400;
   Json expired = Json::array();
   for (const ListenerInfo& listener : info.listeners) {
     if (!listener.certificate_until_s || *listener.certificate_until_s > limit_s) continue;
-    expired.push_back(Json{{"name", listener.protocol}, {"interface", listener.address}, {"port", listener.port},
+    expired.push_back(Json{{"name", listener.protocol},
+                           {"interface", listener.address},
+                           {"port", listener.port},
                            {"certfile_expires_at", *listener.certificate_until_s}});
   }
   if (expired.empty()) return healthy();
@@ -118,41 +133,52 @@ Response certificate_expiration(Context& context, const Request& request) {
 void add_health_routes(Router& router, Context& context) {
   const std::string base = "/api/health/checks/";
   for (const char* name : {"alarms", "local-alarms"}) {
-    router.add_direct(Method::get, base + name, Access::management, [&context](const Request&) { return alarms(context); });
+    router.add_direct(Method::get, base + name, Access::management,
+                      [&context](const Request&) { return alarms(context); });
   }
-  for (const char* old : {"/api/healthchecks/node", "/api/healthchecks/node/{node}"}) {   // RabbitMQ 3's one check for all
-    router.add_direct(Method::get, old, Access::management, [&context](const Request&) { return alarms(context); });
+  for (const char* old : {"/api/healthchecks/node",
+                          "/api/healthchecks/node/{node}"}) {  // RabbitMQ 3's one check for all
+    router.add_direct(Method::get, old, Access::management,
+                      [&context](const Request&) { return alarms(context); });
   }
-  // True of a single node that answers at all: its vhosts are up, and there is nobody to lose a quorum with.
-  for (const char* name : {"virtual-hosts", "node-is-quorum-critical", "below-node-connection-limit",
-                           "metadata-store/initialized", "metadata-store/initialized/with-data",
-                           "quorum-queues-without-elected-leaders/all-vhosts",
-                           "quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
-                           "quorum-queues-without-elected-leaders/vhost/{vhost}",
-                           "quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
-                           "node-is-mirror-sync-critical", "reached-target-cluster-size"}) {
-    router.add_direct(Method::get, base + name, Access::management, [](const Request&) { return healthy(); });
+  // True of a single node that answers at all: its vhosts are up, and there is nobody to lose a
+  // quorum with.
+  for (const char* name :
+       {"virtual-hosts", "node-is-quorum-critical", "below-node-connection-limit",
+        "metadata-store/initialized", "metadata-store/initialized/with-data",
+        "quorum-queues-without-elected-leaders/all-vhosts",
+        "quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
+        "quorum-queues-without-elected-leaders/vhost/{vhost}",
+        "quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
+        "node-is-mirror-sync-critical", "reached-target-cluster-size"}) {
+    router.add_direct(Method::get, base + name, Access::management,
+                      [](const Request&) { return healthy(); });
   }
-  router.add_direct(Method::get, base + "certificate-expiration/{within}/{unit}", Access::management,
-                    bound(context, certificate_expiration));
-  router.add_direct(Method::get, base + "is-in-service", Access::management, [&context](const Request&) {
-    const bool draining = context.process != nullptr && context.process->drain().phase != DrainState::Phase::none;
-    return draining ? unhealthy(Json::object(), "the broker is being drained") : healthy();
-  });
+  router.add_direct(Method::get, base + "certificate-expiration/{within}/{unit}",
+                    Access::management, bound(context, certificate_expiration));
+  router.add_direct(
+      Method::get, base + "is-in-service", Access::management, [&context](const Request&) {
+        const bool draining =
+            context.process != nullptr && context.process->drain().phase != DrainState::Phase::none;
+        return draining ? unhealthy(Json::object(), "the broker is being drained") : healthy();
+      });
   router.add_direct(Method::get, base + "ready-to-serve-clients", Access::management,
                     [&context](const Request&) { return ready_to_serve(context); });
   router.add_direct(Method::get, base + "retries-on-time/{limit_ms}", Access::management,
                     bound(context, retries_on_time));
   router.add_direct(Method::get, base + "port-listener/{port}", Access::management,
                     [&context](const Request& request) { return port_listener(context, request); });
-  router.add_direct(Method::get, base + "protocol-listener/{protocol}", Access::management,
-                    [&context](const Request& request) { return protocol_listener(context, request); });
-  router.add_direct(Method::get, "/api/aliveness-test/{vhost}", Access::management, [&context](const Request& request) {
-    if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
-      return std::move(*refusal);
-    }
-    return healthy();
-  });
+  router.add_direct(
+      Method::get, base + "protocol-listener/{protocol}", Access::management,
+      [&context](const Request& request) { return protocol_listener(context, request); });
+  router.add_direct(Method::get, "/api/aliveness-test/{vhost}", Access::management,
+                    [&context](const Request& request) {
+                      if (auto refusal = vhost_refusal(context, request, request.capture(0),
+                                                       request.caller.monitoring())) {
+                        return std::move(*refusal);
+                      }
+                      return healthy();
+                    });
 }
 
 }  // namespace tarry::http

@@ -11,15 +11,18 @@ bool is_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
     const unsigned char c = byte(i);
-    const size_t more = c < 0x80 ? 0 : c >= 0xC2 && c < 0xE0 ? 1 : c >= 0xE0 && c < 0xF0 ? 2
-                      : c >= 0xF0 && c < 0xF5 ? 3 : SIZE_MAX;
+    const size_t more = c < 0x80                ? 0
+                        : c >= 0xC2 && c < 0xE0 ? 1
+                        : c >= 0xE0 && c < 0xF0 ? 2
+                        : c >= 0xF0 && c < 0xF5 ? 3
+                                                : SIZE_MAX;
     if (more == SIZE_MAX || text.size() - i <= more) return false;
     for (size_t k = 1; k <= more; ++k) {
       if ((byte(i + k) & 0xC0) != 0x80) return false;
     }
     const unsigned char second = more > 0 ? byte(i + 1) : 0;
-    if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second >= 0xA0) || (c == 0xF0 && second < 0x90) ||
-        (c == 0xF4 && second >= 0x90)) {
+    if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second >= 0xA0) ||
+        (c == 0xF0 && second < 0x90) || (c == 0xF4 && second >= 0x90)) {
       return false;
     }
     i += more + 1;
@@ -29,7 +32,8 @@ bool is_utf8(std::string_view text) {
 
 std::optional<std::string> short_text(BodyReader& reader, const char* key) {
   auto value = reader.optional_text(key);
-  if (value && value->size() > 255) reader.fail("property '" + std::string(key) + "' must have at most 255 bytes");
+  if (value && value->size() > 255)
+    reader.fail("property '" + std::string(key) + "' must have at most 255 bytes");
   return value;
 }
 
@@ -58,9 +62,12 @@ Result<std::string, std::string> properties_from_json(const Json& properties, ui
     builder.expiration = short_text(reader, "expiration");
   }
   const auto has = [&](const char* key) { return from.contains(key) && !from[key].is_null(); };
-  if (has("delivery_mode")) builder.delivery_mode = static_cast<uint8_t>(reader.integer("delivery_mode", 1, 0, 255));
-  if (has("priority")) builder.priority = static_cast<uint8_t>(reader.integer("priority", 0, 0, 255));
-  if (has("timestamp")) builder.timestamp = static_cast<uint64_t>(reader.integer("timestamp", 0, 0, INT64_MAX));
+  if (has("delivery_mode"))
+    builder.delivery_mode = static_cast<uint8_t>(reader.integer("delivery_mode", 1, 0, 255));
+  if (has("priority"))
+    builder.priority = static_cast<uint8_t>(reader.integer("priority", 0, 0, 255));
+  if (has("timestamp"))
+    builder.timestamp = static_cast<uint64_t>(reader.integer("timestamp", 0, 0, INT64_MAX));
   if (has("headers")) builder.headers = reader.table("headers");
   if (reader.reason()) return Answer(kError, "properties: " + *reader.reason());
   return Answer(boost::system::in_place_value, builder.build(body_bytes));
@@ -94,11 +101,15 @@ Json properties_json(std::string_view header) {
 
 Json got_json(const GotMessage& message, bool base64, std::optional<uint64_t> truncate) {
   std::string_view payload = message.body;
-  if (truncate && payload.size() > *truncate) payload = payload.substr(0, static_cast<size_t>(*truncate));
+  if (truncate && payload.size() > *truncate)
+    payload = payload.substr(0, static_cast<size_t>(*truncate));
   const bool as_text = !base64 && is_utf8(payload);
-  return Json{{"payload_bytes", message.body.size()}, {"redelivered", message.redelivered},
-              {"exchange", message.exchange}, {"routing_key", message.routing_key},
-              {"message_count", message.message_count}, {"properties", properties_json(message.header)},
+  return Json{{"payload_bytes", message.body.size()},
+              {"redelivered", message.redelivered},
+              {"exchange", message.exchange},
+              {"routing_key", message.routing_key},
+              {"message_count", message.message_count},
+              {"properties", properties_json(message.header)},
               {"payload", as_text ? std::string(payload) : base64_encode(payload)},
               {"payload_encoding", as_text ? "string" : "base64"}};
 }

@@ -32,7 +32,9 @@ Result<GetOptions, std::string> get_options(const Json& body) {
   if (const auto known = get_mode(mode)) {
     options.mode = *known;
   } else {
-    reader.fail("'ackmode' must be ack_requeue_true, reject_requeue_true, ack_requeue_false or reject_requeue_false");
+    reader.fail(
+        "'ackmode' must be ack_requeue_true, reject_requeue_true, ack_requeue_false or "
+        "reject_requeue_false");
   }
   const std::string encoding = reader.text("encoding", "auto");
   if (encoding != "auto" && encoding != "base64") reader.fail("'encoding' must be auto or base64");
@@ -58,7 +60,8 @@ void get_messages(Context& context, std::shared_ptr<Request> request, Responder 
         if (!result) return responder.send(error_response(result.error()));
         responder.send_later([options, messages = std::move(*result)] {
           Json out = Json::array();
-          for (const GotMessage& message : messages) out.push_back(got_json(message, options.base64, options.truncate));
+          for (const GotMessage& message : messages)
+            out.push_back(got_json(message, options.base64, options.truncate));
           return Response::json(out);
         });
       });
@@ -96,9 +99,11 @@ void publish(Context& context, std::shared_ptr<Request> request, Responder respo
   if (message.exchange.empty() && message.routing_key.starts_with(kCompanionPrefix)) {
     return responder.send(Response::json(Json{{"routed", false}}));  // retry-spec 20
   }
-  context.broker.publish(login_of(*request), std::move(message), [responder](Result<bool, PeerError> result) {
-    responder.send(result ? Response::json(Json{{"routed", *result}}) : error_response(result.error()));
-  });
+  context.broker.publish(login_of(*request), std::move(message),
+                         [responder](Result<bool, PeerError> result) {
+                           responder.send(result ? Response::json(Json{{"routed", *result}})
+                                                 : error_response(result.error()));
+                         });
 }
 
 }  // namespace

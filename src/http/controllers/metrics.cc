@@ -1,4 +1,5 @@
-// Figures for Prometheus (http-api 5.5, retry-spec 8): our own names, and RabbitMQ's where dashboards rely on them.
+// Figures for Prometheus (http-api 5.5, retry-spec 8): our own names, and RabbitMQ's where
+// dashboards rely on them.
 #include "http/controllers/common.h"
 #include "http/metrics_text.h"
 #include "http/node_figures.h"
@@ -27,34 +28,43 @@ struct QueueMetric {
 const QueueMetric kQueueMetrics[] = {
     {"messages_ready", "queue_messages_ready", "Messages ready to be delivered", false,
      [](const QueueNumbers& n) { return n.ready; }},
-    {"messages_unacked", "queue_messages_unacked", "Messages delivered and not yet acknowledged", false,
-     [](const QueueNumbers& n) { return n.unacked; }},
+    {"messages_unacked", "queue_messages_unacked", "Messages delivered and not yet acknowledged",
+     false, [](const QueueNumbers& n) { return n.unacked; }},
     {"messages", "queue_messages", "Sum of ready and unacknowledged messages", false,
      [](const QueueNumbers& n) { return n.ready + n.unacked; }},
-    {"messages_delayed", "", "Messages that wait to be retried", false, [](const QueueNumbers& n) { return n.delayed; }},
+    {"messages_delayed", "", "Messages that wait to be retried", false,
+     [](const QueueNumbers& n) { return n.delayed; }},
     {"messages_persistent", "queue_messages_persistent", "Persistent messages", false,
      [](const QueueNumbers& n) { return n.persistent; }},
-    {"messages_bytes", "queue_messages_bytes", "Size in bytes of ready and unacknowledged messages", false,
-     [](const QueueNumbers& n) { return n.ready_bytes + n.unacked_bytes; }},
+    {"messages_bytes", "queue_messages_bytes", "Size in bytes of ready and unacknowledged messages",
+     false, [](const QueueNumbers& n) { return n.ready_bytes + n.unacked_bytes; }},
     {"messages_ready_bytes", "queue_messages_ready_bytes", "Size in bytes of ready messages", false,
      [](const QueueNumbers& n) { return n.ready_bytes; }},
-    {"messages_unacked_bytes", "queue_messages_unacked_bytes", "Size in bytes of unacknowledged messages", false,
+    {"messages_unacked_bytes", "queue_messages_unacked_bytes",
+     "Size in bytes of unacknowledged messages", false,
      [](const QueueNumbers& n) { return n.unacked_bytes; }},
-    {"consumers", "queue_consumers", "Consumers on a queue", false, [](const QueueNumbers& n) { return n.consumers; }},
+    {"consumers", "queue_consumers", "Consumers on a queue", false,
+     [](const QueueNumbers& n) { return n.consumers; }},
     {"memory_bytes", "queue_process_memory_bytes", "Memory in bytes used by a queue", false,
      [](const QueueNumbers& n) { return n.memory_bytes; }},
-    {"disk_bytes", "", "Bytes on disk used by a queue", false, [](const QueueNumbers& n) { return n.disk_bytes; }},
+    {"disk_bytes", "", "Bytes on disk used by a queue", false,
+     [](const QueueNumbers& n) { return n.disk_bytes; }},
     {"published_total", "queue_messages_published_total", "Messages published to queues", true,
      [](const QueueNumbers& n) { return n.published; }},
     {"delivered_total", "", "Messages delivered to consumers or got", true,
      [](const QueueNumbers& n) { return n.delivered + n.delivered_no_ack + n.got + n.got_no_ack; }},
-    {"acknowledged_total", "", "Messages acknowledged by consumers", true, [](const QueueNumbers& n) { return n.acked; }},
-    {"redelivered_total", "", "Messages delivered again", true, [](const QueueNumbers& n) { return n.redelivered; }},
-    {"rejected_total", "", "Messages rejected by consumers", true, [](const QueueNumbers& n) { return n.rejected; }},
-    {"confirmed_total", "", "Messages confirmed to publishers", true, [](const QueueNumbers& n) { return n.confirmed; }},
+    {"acknowledged_total", "", "Messages acknowledged by consumers", true,
+     [](const QueueNumbers& n) { return n.acked; }},
+    {"redelivered_total", "", "Messages delivered again", true,
+     [](const QueueNumbers& n) { return n.redelivered; }},
+    {"rejected_total", "", "Messages rejected by consumers", true,
+     [](const QueueNumbers& n) { return n.rejected; }},
+    {"confirmed_total", "", "Messages confirmed to publishers", true,
+     [](const QueueNumbers& n) { return n.confirmed; }},
 };
 
-std::vector<std::string> names_of(const QueueMetric& metric, const std::string& ours, const std::string& rabbit) {
+std::vector<std::string> names_of(const QueueMetric& metric, const std::string& ours,
+                                  const std::string& rabbit) {
   std::vector<std::string> out{ours + metric.ours};
   if (metric.rabbit[0] != 0) out.push_back(rabbit + metric.rabbit);
   return out;
@@ -67,44 +77,58 @@ void put_lag(MetricsText& out, const QueueNumbers& n, MetricsText::Labels labels
     for (uint64_t ms : kRetryLagBoundsMs) seconds.push_back(as_double(ms) / 1000);
     return seconds;
   }();
-  out.histogram("tarrymq_retry_lag_seconds", "How long after its due time a retry was let into its queue", kBoundsSeconds,
-                {n.retry_lag.begin(), n.retry_lag.end()}, as_double(n.retry_lag_sum_ms) / 1000, labels);
+  out.histogram("tarrymq_retry_lag_seconds",
+                "How long after its due time a retry was let into its queue", kBoundsSeconds,
+                {n.retry_lag.begin(), n.retry_lag.end()}, as_double(n.retry_lag_sum_ms) / 1000,
+                labels);
 }
 
 /// retry-spec 8.
-void put_retries(MetricsText& out, const QueueNumbers& n, MetricsText::Labels labels, std::string_view vhost,
-                 std::string_view queue) {
+void put_retries(MetricsText& out, const QueueNumbers& n, MetricsText::Labels labels,
+                 std::string_view vhost, std::string_view queue) {
   out.counter("tarrymq_retries_scheduled_total", "Rejections that began to wait for a retry",
               as_double(n.retries_scheduled), labels);
-  out.counter("tarrymq_retries_redelivered_total", "Retries that came due and went back to their queue",
+  out.counter("tarrymq_retries_redelivered_total",
+              "Retries that came due and went back to their queue",
               as_double(n.retries_redelivered), labels);
-  out.counter("tarrymq_retries_postponed_total", "Retries that waited once more because their queue was full",
+  out.counter("tarrymq_retries_postponed_total",
+              "Retries that waited once more because their queue was full",
               as_double(n.retries_postponed), labels);
   put_lag(out, n, labels);
   const bool whole = queue.empty();
-  const auto by_reason = [&](const char* name, const char* help, const std::string& reason, uint64_t count) {
-    if (whole) out.counter(name, help, as_double(count), {{"reason", reason}});
-    else out.counter(name, help, as_double(count), {{"reason", reason}, {"vhost", vhost}, {"queue", queue}});
+  const auto by_reason = [&](const char* name, const char* help, const std::string& reason,
+                             uint64_t count) {
+    if (whole)
+      out.counter(name, help, as_double(count), {{"reason", reason}});
+    else
+      out.counter(name, help, as_double(count),
+                  {{"reason", reason}, {"vhost", vhost}, {"queue", queue}});
   };
   constexpr const char* kDeadHelp = "Messages that were dead-lettered, by reason";
-  constexpr const char* kDroppedHelp = "Dead letters that no queue took, by the reason of their death";
+  constexpr const char* kDroppedHelp =
+      "Dead letters that no queue took, by the reason of their death";
   if (whole) {
     for (const char* reason : kReasons) {
-      by_reason("tarrymq_dead_lettered_total", kDeadHelp, reason, count_of(n.dead_lettered, reason));
+      by_reason("tarrymq_dead_lettered_total", kDeadHelp, reason,
+                count_of(n.dead_lettered, reason));
       by_reason("tarrymq_dropped_total", kDroppedHelp, reason, count_of(n.dropped, reason));
     }
     return;
   }
-  for (const auto& [reason, count] : n.dead_lettered) by_reason("tarrymq_dead_lettered_total", kDeadHelp, reason, count);
-  for (const auto& [reason, count] : n.dropped) by_reason("tarrymq_dropped_total", kDroppedHelp, reason, count);
+  for (const auto& [reason, count] : n.dead_lettered)
+    by_reason("tarrymq_dead_lettered_total", kDeadHelp, reason, count);
+  for (const auto& [reason, count] : n.dropped)
+    by_reason("tarrymq_dropped_total", kDroppedHelp, reason, count);
 }
 
 void put_queue_sums(MetricsText& out, const OverviewInfo& info) {
   const QueueNumbers& n = info.totals;
   for (const QueueMetric& metric : kQueueMetrics) {
     for (const std::string& name : names_of(metric, "tarrymq_queue_", "rabbitmq_")) {
-      if (metric.is_counter) out.counter(name, metric.help, as_double(metric.value(n)));
-      else out.gauge(name, metric.help, as_double(metric.value(n)));
+      if (metric.is_counter)
+        out.counter(name, metric.help, as_double(metric.value(n)));
+      else
+        out.gauge(name, metric.help, as_double(metric.value(n)));
     }
   }
   put_retries(out, n, {}, "", "");
@@ -113,7 +137,8 @@ void put_queue_sums(MetricsText& out, const OverviewInfo& info) {
 /// What kept one client from taking what others need (README "Limits").
 void put_limits(MetricsText& out) {
   for (const LimitHits& limit : limit_hits()) {
-    out.counter("tarrymq_limit_hits_total", "Times that a limit bit", as_double(limit.hits), {{"limit", limit.name}});
+    out.counter("tarrymq_limit_hits_total", "Times that a limit bit", as_double(limit.hits),
+                {{"limit", limit.name}});
   }
 }
 
@@ -122,34 +147,45 @@ void put_global(MetricsText& out, const OverviewInfo& info) {
   const QueueNumbers& n = info.totals;
   const MetricsText::Labels labels{{"protocol", "amqp091"}};
   const auto put = [&](const char* name, const char* help, uint64_t value) {
-    out.counter("rabbitmq_global_messages_" + std::string(name) + "_total", help, as_double(value), labels);
+    out.counter("rabbitmq_global_messages_" + std::string(name) + "_total", help, as_double(value),
+                labels);
   };
   put("received", "Messages received from publishers", info.received);
-  put("received_confirm", "Messages received from publishers that use confirms", info.received_confirmed);
+  put("received_confirm", "Messages received from publishers that use confirms",
+      info.received_confirmed);
   put("confirmed", "Messages confirmed to publishers", info.received_confirmed);
   put("routed", "Messages routed to queues", n.published);
-  put("unroutable_dropped", "Messages that went to no queue and were dropped", info.unroutable_dropped);
-  put("unroutable_returned", "Messages that went to no queue and were returned", info.unroutable_returned);
-  put("delivered", "Messages delivered or got", n.delivered + n.delivered_no_ack + n.got + n.got_no_ack);
-  put("delivered_consume_manual_ack", "Messages delivered with manual acknowledgement", n.delivered);
-  put("delivered_consume_auto_ack", "Messages delivered with automatic acknowledgement", n.delivered_no_ack);
+  put("unroutable_dropped", "Messages that went to no queue and were dropped",
+      info.unroutable_dropped);
+  put("unroutable_returned", "Messages that went to no queue and were returned",
+      info.unroutable_returned);
+  put("delivered", "Messages delivered or got",
+      n.delivered + n.delivered_no_ack + n.got + n.got_no_ack);
+  put("delivered_consume_manual_ack", "Messages delivered with manual acknowledgement",
+      n.delivered);
+  put("delivered_consume_auto_ack", "Messages delivered with automatic acknowledgement",
+      n.delivered_no_ack);
   put("delivered_get_manual_ack", "Messages got with manual acknowledgement", n.got);
   put("delivered_get_auto_ack", "Messages got with automatic acknowledgement", n.got_no_ack);
   put("redelivered", "Messages delivered again", n.redelivered);
   put("acknowledged", "Messages acknowledged by consumers", n.acked);
   for (const char* reason : {"rejected", "expired", "maxlen", "delivery_limit"}) {
     out.counter("rabbitmq_global_messages_dead_lettered_" + std::string(reason) + "_total",
-                "Messages dead-lettered for this reason", as_double(count_of(n.dead_lettered, reason)),
+                "Messages dead-lettered for this reason",
+                as_double(count_of(n.dead_lettered, reason)),
                 {{"queue_type", "rabbit_classic_queue"}, {"dead_letter_strategy", "at_most_once"}});
   }
   out.gauge("rabbitmq_global_consumers", "Consumers", as_double(info.consumers), labels);
 }
 
 /// The same value under our name and under RabbitMQ's.
-void put_both(MetricsText& out, const std::string& name, const char* help, uint64_t value, bool is_counter) {
+void put_both(MetricsText& out, const std::string& name, const char* help, uint64_t value,
+              bool is_counter) {
   for (const std::string prefix : {"tarrymq_", "rabbitmq_"}) {
-    if (is_counter) out.counter(prefix + name, help, as_double(value));
-    else out.gauge(prefix + name, help, as_double(value));
+    if (is_counter)
+      out.counter(prefix + name, help, as_double(value));
+    else
+      out.gauge(prefix + name, help, as_double(value));
   }
 }
 
@@ -157,10 +193,14 @@ void put_node(MetricsText& out, Context& context, const OverviewInfo& info) {
   const NodeFigures f = node_figures(context);
   out.gauge("tarrymq_build_info", "Version", 1, {{"version", info.version}});
   out.gauge("rabbitmq_build_info", "Version, as dashboards ask for it", 1,
-            {{"rabbitmq_version", info.version}, {"product_name", "TarryMQ"}, {"product_version", info.version}});
-  out.gauge("tarrymq_identity_info", "Name of node and cluster", 1, {{"node", info.node}, {"cluster", info.cluster_name}});
+            {{"rabbitmq_version", info.version},
+             {"product_name", "TarryMQ"},
+             {"product_version", info.version}});
+  out.gauge("tarrymq_identity_info", "Name of node and cluster", 1,
+            {{"node", info.node}, {"cluster", info.cluster_name}});
   out.gauge("rabbitmq_identity_info", "Name of node and cluster", 1,
-            {{"rabbitmq_node", info.node}, {"rabbitmq_cluster", info.cluster_name},
+            {{"rabbitmq_node", info.node},
+             {"rabbitmq_cluster", info.cluster_name},
              {"rabbitmq_cluster_permanent_id", info.cluster_name}});
   out.gauge("tarrymq_uptime_seconds", "Time since the start", as_double(info.uptime_ms) / 1000);
   put_both(out, "connections", "Open connections", info.connections, false);
@@ -174,21 +214,26 @@ void put_node(MetricsText& out, Context& context, const OverviewInfo& info) {
   put_both(out, "queues_declared_total", "Queues declared", info.queues_declared, true);
   put_both(out, "queues_created_total", "Queues created", info.queues_declared, true);
   put_both(out, "queues_deleted_total", "Queues deleted", info.queues_deleted, true);
-  put_both(out, "connection_incoming_bytes_total", "Bytes received from clients", info.bytes_in, true);
+  put_both(out, "connection_incoming_bytes_total", "Bytes received from clients", info.bytes_in,
+           true);
   put_both(out, "connection_outgoing_bytes_total", "Bytes sent to clients", info.bytes_out, true);
   put_both(out, "process_resident_memory_bytes", "Memory used", f.memory_bytes, false);
-  put_both(out, "resident_memory_limit_bytes", "Memory beyond which publishers are blocked", f.memory_limit, false);
+  put_both(out, "resident_memory_limit_bytes", "Memory beyond which publishers are blocked",
+           f.memory_limit, false);
   put_both(out, "disk_space_available_bytes", "Free disk space", f.disk_free, false);
-  put_both(out, "disk_space_available_limit_bytes", "Free disk space below which publishers are blocked",
-           info.facts.disk_free_min_bytes, false);
+  put_both(out, "disk_space_available_limit_bytes",
+           "Free disk space below which publishers are blocked", info.facts.disk_free_min_bytes,
+           false);
   put_both(out, "process_open_fds", "Open file descriptors", f.descriptors, false);
   put_both(out, "process_max_fds", "Most file descriptors", f.descriptors_max, false);
   put_both(out, "process_open_tcp_sockets", "Open client sockets", f.connections, false);
   put_both(out, "process_max_tcp_sockets", "Most client sockets", f.descriptors_max, false);
-  put_both(out, "alarms_memory_used_watermark", "1 while publishers are blocked for memory", info.memory_alarm ? 1 : 0, false);
+  put_both(out, "alarms_memory_used_watermark", "1 while publishers are blocked for memory",
+           info.memory_alarm ? 1 : 0, false);
   put_both(out, "alarms_free_disk_space_watermark", "1 while publishers are blocked for disk space",
            info.disk_alarm ? 1 : 0, false);
-  out.counter("tarrymq_cpu_seconds_total", "CPU time used", as_double(f.cpu_user_ms + f.cpu_system_ms) / 1000);
+  out.counter("tarrymq_cpu_seconds_total", "CPU time used",
+              as_double(f.cpu_user_ms + f.cpu_system_ms) / 1000);
 }
 
 Response metrics_response(const MetricsText& out) {
@@ -198,15 +243,19 @@ Response metrics_response(const MetricsText& out) {
   return response;
 }
 
-void put_queue(MetricsText& out, const QueueInfo& queue, const std::string& ours, const std::string& rabbit) {
+void put_queue(MetricsText& out, const QueueInfo& queue, const std::string& ours,
+               const std::string& rabbit) {
   const MetricsText::Labels labels{{"vhost", queue.vhost}, {"queue", queue.name}};
   for (const QueueMetric& metric : kQueueMetrics) {
     for (const std::string& name : names_of(metric, ours, rabbit)) {
-      if (metric.is_counter) out.counter(name, metric.help, as_double(metric.value(queue.numbers)), labels);
-      else out.gauge(name, metric.help, as_double(metric.value(queue.numbers)), labels);
+      if (metric.is_counter)
+        out.counter(name, metric.help, as_double(metric.value(queue.numbers)), labels);
+      else
+        out.gauge(name, metric.help, as_double(metric.value(queue.numbers)), labels);
     }
   }
-  if (queue.retry_enabled || !queue.numbers.dead_lettered.empty() || !queue.numbers.dropped.empty()) {
+  if (queue.retry_enabled || !queue.numbers.dead_lettered.empty() ||
+      !queue.numbers.dropped.empty()) {
     put_retries(out, queue.numbers, labels, queue.vhost, queue.name);
   }
 }
@@ -250,14 +299,16 @@ Response detailed(Context& context, const Request& request) {
   }
   if (wants("vhost_status")) {
     for (const VhostInfo& vhost : context.broker.vhosts()) {
-      out.gauge("rabbitmq_cluster_vhost_status", "1 while the vhost runs", 1, {{"vhost", vhost.name}});
+      out.gauge("rabbitmq_cluster_vhost_status", "1 while the vhost runs", 1,
+                {{"vhost", vhost.name}});
     }
   }
   if (wants("connection_coarse_metrics") || wants("connection_metrics")) {
     for (const auto& connection : context.broker.connections({})) {
       const ConnectionInfo& info = connection->info;
       if (!vhosts.empty() && !vhosts.contains(info.vhost)) continue;
-      const MetricsText::Labels labels{{"connection", info.name}, {"vhost", info.vhost}, {"user", info.user}};
+      const MetricsText::Labels labels{
+          {"connection", info.name}, {"vhost", info.vhost}, {"user", info.user}};
       const auto values = connection_values(*connection);
       out.counter("rabbitmq_detailed_connection_incoming_bytes_total", "Bytes received",
                   static_cast<double>(values[kRecvOct]), labels);
@@ -273,8 +324,8 @@ Response detailed(Context& context, const Request& request) {
       const MetricsText::Labels labels{{"vhost", exchange.vhost}, {"exchange", exchange.name}};
       out.counter("rabbitmq_detailed_exchange_messages_published_in_total", "Messages that came in",
                   as_double(exchange.published_in), labels);
-      out.counter("rabbitmq_detailed_exchange_messages_published_out_total", "Copies that left for queues",
-                  as_double(exchange.published_out), labels);
+      out.counter("rabbitmq_detailed_exchange_messages_published_out_total",
+                  "Copies that left for queues", as_double(exchange.published_out), labels);
     }
   }
   return metrics_response(out);
@@ -283,8 +334,10 @@ Response detailed(Context& context, const Request& request) {
 }  // namespace
 
 void add_metrics_routes(Router& router, Context& context, Access access) {
-  router.add_direct(Method::get, "/metrics", access, [&context](const Request&) { return aggregated(context); });
-  router.add_direct(Method::get, "/metrics/per-object", access, [&context](const Request&) { return per_object(context); });
+  router.add_direct(Method::get, "/metrics", access,
+                    [&context](const Request&) { return aggregated(context); });
+  router.add_direct(Method::get, "/metrics/per-object", access,
+                    [&context](const Request&) { return per_object(context); });
   router.add_direct(Method::get, "/metrics/detailed", access, bound(context, detailed));
 }
 

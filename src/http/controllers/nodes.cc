@@ -11,7 +11,8 @@ namespace {
 
 Json enabled(std::initializer_list<const char*> names) {
   Json out = Json::array();
-  for (const char* name : names) out.push_back(Json{{"name", name}, {"description", ""}, {"enabled", true}});
+  for (const char* name : names)
+    out.push_back(Json{{"name", name}, {"description", ""}, {"enabled", true}});
   return out;
 }
 
@@ -20,24 +21,46 @@ Json node_json(Context& context, const StatsRange& range) {
   const NodeFigures f = node_figures(context);
   const auto view = context.history.look(kNodeThing, node_values(context), stats_now());
   const auto all = context.history.look(kOverviewThing, overview_values(info), stats_now());
-  Json out{{"name", info.node}, {"type", "disc"}, {"running", true}, {"uptime", info.uptime_ms},
-           {"os_pid", std::to_string(getpid())}, {"processors", std::thread::hardware_concurrency()},
-           {"mem_used", f.memory_bytes}, {"mem_limit", f.memory_limit}, {"mem_alarm", info.memory_alarm},
-           {"mem_calculation_strategy", "rss"}, {"disk_free", f.disk_free}, {"disk_free_limit", info.facts.disk_free_min_bytes},
-           {"disk_free_alarm", info.disk_alarm}, {"disk_total", f.disk_total},
-           {"fd_used", f.descriptors}, {"fd_total", f.descriptors_max}, {"sockets_used", f.connections},
-           {"sockets_total", f.descriptors_max}, {"proc_used", 1}, {"proc_total", 1048576}, {"run_queue", 0},
-           {"cpu_user_time", f.cpu_user_ms}, {"cpu_system_time", f.cpu_system_ms},
-           {"rates_mode", "basic"},
-           {"being_drained", context.process != nullptr && context.process->drain().phase != DrainState::Phase::none},
-           {"db_dir", info.facts.data_dir},
-           {"config_files", info.facts.config_file.empty() ? Json::array() : Json::array({info.facts.config_file})},
-           {"log_files", Json::array({info.facts.log_file.empty() ? "stderr" : info.facts.log_file})},
-           {"net_ticktime", 60}, {"partitions", Json::array()}, {"cluster_links", Json::array()},
-           {"applications", Json::array({{{"name", "tarrymq"}, {"description", "TarryMQ"}, {"version", info.version}}})},
-           {"auth_mechanisms", enabled({"PLAIN", "AMQPLAIN"})},
-           {"exchange_types", enabled({"direct", "fanout", "headers", "topic"})},
-           {"contexts", Json::array()}, {"enabled_plugins", Json::array({"rabbitmq_management"})}};
+  Json out{
+      {"name", info.node},
+      {"type", "disc"},
+      {"running", true},
+      {"uptime", info.uptime_ms},
+      {"os_pid", std::to_string(getpid())},
+      {"processors", std::thread::hardware_concurrency()},
+      {"mem_used", f.memory_bytes},
+      {"mem_limit", f.memory_limit},
+      {"mem_alarm", info.memory_alarm},
+      {"mem_calculation_strategy", "rss"},
+      {"disk_free", f.disk_free},
+      {"disk_free_limit", info.facts.disk_free_min_bytes},
+      {"disk_free_alarm", info.disk_alarm},
+      {"disk_total", f.disk_total},
+      {"fd_used", f.descriptors},
+      {"fd_total", f.descriptors_max},
+      {"sockets_used", f.connections},
+      {"sockets_total", f.descriptors_max},
+      {"proc_used", 1},
+      {"proc_total", 1048576},
+      {"run_queue", 0},
+      {"cpu_user_time", f.cpu_user_ms},
+      {"cpu_system_time", f.cpu_system_ms},
+      {"rates_mode", "basic"},
+      {"being_drained",
+       context.process != nullptr && context.process->drain().phase != DrainState::Phase::none},
+      {"db_dir", info.facts.data_dir},
+      {"config_files",
+       info.facts.config_file.empty() ? Json::array() : Json::array({info.facts.config_file})},
+      {"log_files", Json::array({info.facts.log_file.empty() ? "stderr" : info.facts.log_file})},
+      {"net_ticktime", 60},
+      {"partitions", Json::array()},
+      {"cluster_links", Json::array()},
+      {"applications",
+       Json::array({{{"name", "tarrymq"}, {"description", "TarryMQ"}, {"version", info.version}}})},
+      {"auth_mechanisms", enabled({"PLAIN", "AMQPLAIN"})},
+      {"exchange_types", enabled({"direct", "fanout", "headers", "topic"})},
+      {"contexts", Json::array()},
+      {"enabled_plugins", Json::array({"rabbitmq_management"})}};
   out["mem_used_details"] = details_json(view, kMemUsed, range.node_stats);
   out["fd_used_details"] = details_json(view, kFdUsed, range.node_stats);
   out["sockets_used_details"] = details_json(view, kSocketsUsed, range.node_stats);
@@ -56,34 +79,47 @@ Json node_json(Context& context, const StatsRange& range) {
 Json memory_json(Context& context) {
   const uint64_t total = node_figures(context).memory_bytes;
   const uint64_t queues = std::min(total, context.broker.overview({}).totals.memory_bytes);
-  return Json{{"memory", {{"strategy", "rss"}, {"total", {{"rss", total}, {"allocated", total}, {"erlang", 0}}},
-                          {"queue_procs", queues}, {"other_system", total - queues}}}};
+  return Json{{"memory",
+               {{"strategy", "rss"},
+                {"total", {{"rss", total}, {"allocated", total}, {"erlang", 0}}},
+                {"queue_procs", queues},
+                {"other_system", total - queues}}}};
 }
 
-Response node_or_404(Context& context, const Request& request, Response (*make)(Context&, const Request&)) {
-  // Checks that were written for RabbitMQ put "rabbit@" before a host's name: there is one node that they can mean.
-  const bool meant = request.capture(0) == context.node || request.capture(0).starts_with("rabbit@");
+Response node_or_404(Context& context, const Request& request,
+                     Response (*make)(Context&, const Request&)) {
+  // Checks that were written for RabbitMQ put "rabbit@" before a host's name: there is one node
+  // that they can mean.
+  const bool meant =
+      request.capture(0) == context.node || request.capture(0).starts_with("rabbit@");
   return meant ? make(context, request) : Response::not_found();
 }
 
 }  // namespace
 
 void add_node_routes(Router& router, Context& context) {
-  router.add_direct(Method::get, "/api/nodes", Access::monitoring, [&context](const Request& request) {
-    return with_range(request, [&](const StatsRange& range) {
-      return list_response(request, std::vector<Json>{node_json(context, range)});
-    });
-  });
-  router.add_direct(Method::get, "/api/nodes/{name}", Access::monitoring, [&context](const Request& request) {
-    return node_or_404(context, request, +[](Context& c, const Request& r) {
-      return with_range(r, [&](const StatsRange& range) {
-        return object_response(r, [&](const Fields&) { return node_json(c, range); });
+  router.add_direct(Method::get, "/api/nodes", Access::monitoring,
+                    [&context](const Request& request) {
+                      return with_range(request, [&](const StatsRange& range) {
+                        return list_response(request, std::vector<Json>{node_json(context, range)});
+                      });
+                    });
+  router.add_direct(
+      Method::get, "/api/nodes/{name}", Access::monitoring, [&context](const Request& request) {
+        return node_or_404(
+            context, request, +[](Context& c, const Request& r) {
+              return with_range(r, [&](const StatsRange& range) {
+                return object_response(r, [&](const Fields&) { return node_json(c, range); });
+              });
+            });
       });
-    });
-  });
-  router.add_direct(Method::get, "/api/nodes/{name}/memory", Access::monitoring, [&context](const Request& request) {
-    return node_or_404(context, request, +[](Context& c, const Request&) { return Response::json(memory_json(c)); });
-  });
+  router.add_direct(Method::get, "/api/nodes/{name}/memory", Access::monitoring,
+                    [&context](const Request& request) {
+                      return node_or_404(
+                          context, request, +[](Context& c, const Request&) {
+                            return Response::json(memory_json(c));
+                          });
+                    });
 }
 
 }  // namespace tarry::http

@@ -12,7 +12,8 @@ constexpr const char* kCompatibleVersion = "4.0.0";
 Result<OverviewInfo, Response> scoped_overview(Context& context, const Request& request) {
   const std::string& vhost = request.scope_vhost;
   if (!vhost.empty()) {
-    if (auto refusal = vhost_refusal(context, request, vhost, request.caller.monitoring())) return std::move(*refusal);
+    if (auto refusal = vhost_refusal(context, request, vhost, request.caller.monitoring()))
+      return std::move(*refusal);
     return context.broker.overview({vhost});
   }
   OverviewInfo all = context.broker.overview({});
@@ -48,14 +49,16 @@ std::string cluster_name(Context& context, const OverviewInfo& info) {
 Json listeners_json(const OverviewInfo& info) {
   Json out = Json::array();
   for (const ListenerInfo& listener : info.listeners) {
-    out.push_back(Json{{"node", info.node}, {"protocol", listener.protocol}, {"ip_address", listener.address},
+    out.push_back(Json{{"node", info.node},
+                       {"protocol", listener.protocol},
+                       {"ip_address", listener.address},
                        {"port", listener.port}});
   }
   return out;
 }
 
-void put_count(Json& out, const std::string& name, uint64_t count, const HistoryBook::View& view, size_t value,
-               HistoryRange range) {
+void put_count(Json& out, const std::string& name, uint64_t count, const HistoryBook::View& view,
+               size_t value, HistoryRange range) {
   out[name] = count;
   out[name + "_details"] = details_json(view, value, range);
 }
@@ -74,37 +77,56 @@ Json churn_json(const OverviewInfo& info, const HistoryBook::View& view, History
 
 Json exchange_types_json() {
   Json out = Json::array();
-  for (const auto& [name, description] : {std::pair{"direct", "AMQP direct exchange, as per the AMQP specification"},
-                                          std::pair{"fanout", "AMQP fanout exchange, as per the AMQP specification"},
-                                          std::pair{"headers", "AMQP headers exchange, as per the AMQP specification"},
-                                          std::pair{"topic", "AMQP topic exchange, as per the AMQP specification"}}) {
+  for (const auto& [name, description] :
+       {std::pair{"direct", "AMQP direct exchange, as per the AMQP specification"},
+        std::pair{"fanout", "AMQP fanout exchange, as per the AMQP specification"},
+        std::pair{"headers", "AMQP headers exchange, as per the AMQP specification"},
+        std::pair{"topic", "AMQP topic exchange, as per the AMQP specification"}}) {
     out.push_back(Json{{"name", name}, {"description", description}, {"enabled", true}});
   }
   return out;
 }
 
-/// `view`: of the broker as a whole (with what connections do), or of what the caller may see of it.
-Json overview_json(Context& context, const OverviewInfo& info, const HistoryBook::View& view, bool whole,
-                   const StatsRange& range) {
+/// `view`: of the broker as a whole (with what connections do), or of what the caller may see of
+/// it.
+Json overview_json(Context& context, const OverviewInfo& info, const HistoryBook::View& view,
+                   bool whole, const StatsRange& range) {
   Json totals = Json::object();
   put_message_totals(totals, info.totals, view, range.lengths);
   totals["message_bytes"] = info.totals.ready_bytes + info.totals.unacked_bytes;
   Json stats = message_stats_json(queue_values(info.totals), view, range.msg_rates);
-  Json out{
-      {"product_name", "TarryMQ"}, {"product_version", info.version}, {"management_version", kCompatibleVersion},
-      {"rabbitmq_version", kCompatibleVersion}, {"cluster_name", cluster_name(context, info)}, {"node", info.node},
-      {"uptime", info.uptime_ms}, {"rates_mode", "basic"}, {"statistics_db_event_queue", 0},
-      {"disable_stats", false}, {"enable_queue_totals", false}, {"is_op_policy_updating_enabled", true},
-      {"sample_retention_policies", {{"global", {600, 3600, 28800, 86400}}, {"basic", {600, 3600}}, {"detailed", {600}}}},
-      {"exchange_types", exchange_types_json()},
-      {"object_totals", {{"connections", info.connections}, {"channels", info.channels}, {"exchanges", info.exchanges},
-                         {"queues", info.queues}, {"consumers", info.consumers}}},
-      {"queue_totals", std::move(totals)},
-      {"disk_alarm", info.disk_alarm}, {"memory_alarm", info.memory_alarm}, {"listeners", listeners_json(info)},
-      {"contexts", Json::array()}, {"tags", Json::array()}};
+  Json out{{"product_name", "TarryMQ"},
+           {"product_version", info.version},
+           {"management_version", kCompatibleVersion},
+           {"rabbitmq_version", kCompatibleVersion},
+           {"cluster_name", cluster_name(context, info)},
+           {"node", info.node},
+           {"uptime", info.uptime_ms},
+           {"rates_mode", "basic"},
+           {"statistics_db_event_queue", 0},
+           {"disable_stats", false},
+           {"enable_queue_totals", false},
+           {"is_op_policy_updating_enabled", true},
+           {"sample_retention_policies",
+            {{"global", {600, 3600, 28800, 86400}}, {"basic", {600, 3600}}, {"detailed", {600}}}},
+           {"exchange_types", exchange_types_json()},
+           {"object_totals",
+            {{"connections", info.connections},
+             {"channels", info.channels},
+             {"exchanges", info.exchanges},
+             {"queues", info.queues},
+             {"consumers", info.consumers}}},
+           {"queue_totals", std::move(totals)},
+           {"disk_alarm", info.disk_alarm},
+           {"memory_alarm", info.memory_alarm},
+           {"listeners", listeners_json(info)},
+           {"contexts", Json::array()},
+           {"tags", Json::array()}};
   if (whole) {
-    put_count(stats, "return_unroutable", info.unroutable_returned, view, kReturned, range.msg_rates);
-    put_count(stats, "drop_unroutable", info.unroutable_dropped, view, kUnroutableDropped, range.msg_rates);
+    put_count(stats, "return_unroutable", info.unroutable_returned, view, kReturned,
+              range.msg_rates);
+    put_count(stats, "drop_unroutable", info.unroutable_dropped, view, kUnroutableDropped,
+              range.msg_rates);
     put_count(out, "recv_oct", info.bytes_in, view, kBytesIn, range.data_rates);
     put_count(out, "send_oct", info.bytes_out, view, kBytesOut, range.data_rates);
     out["churn_rates"] = churn_json(info, view, range.msg_rates);
@@ -123,9 +145,11 @@ Response get_overview(Context& context, const Request& request) {
                               : !request.scope_vhost.empty() ? vhost_thing(request.scope_vhost)
                                                              : tenant_thing(request.caller.user);
     const auto all = overview_values(*info);
-    const auto values = std::span(all).first(whole ? size_t{kOverviewValues} : size_t{kQueueValues});
+    const auto values =
+        std::span(all).first(whole ? size_t{kOverviewValues} : size_t{kQueueValues});
     const auto view = context.history.look(thing, values, stats_now());
-    return object_response(request, [&](const Fields&) { return overview_json(context, *info, view, whole, range); });
+    return object_response(
+        request, [&](const Fields&) { return overview_json(context, *info, view, whole, range); });
   });
 }
 
@@ -135,7 +159,8 @@ void put_cluster_name(Context& context, std::shared_ptr<Request> request, Respon
   BodyReader reader(*body);
   const std::string name = reader.required_text("name");
   if (reader.reason()) return responder.send(Response::bad_request(*reader.reason()));
-  context.broker.put_parameter({"", "", kClusterNameParameter, Json(name).dump()}, updated(responder));
+  context.broker.put_parameter({"", "", kClusterNameParameter, Json(name).dump()},
+                               updated(responder));
 }
 
 }  // namespace
@@ -145,10 +170,12 @@ void add_overview_routes(Router& router, Context& context) {
   router.add_direct(Method::get, "/api/whoami", Access::management, [](const Request& request) {
     return Response::json(Json{{"name", request.caller.user}, {"tags", request.caller.tags}});
   });
-  router.add_direct(Method::get, "/api/cluster-name", Access::management, [&context](const Request&) {
-    return Response::json(Json{{"name", cluster_name(context, context.broker.overview({}))}});
-  });
-  router.add(Method::put, "/api/cluster-name", Access::administrator, bound(context, put_cluster_name));
+  router.add_direct(
+      Method::get, "/api/cluster-name", Access::management, [&context](const Request&) {
+        return Response::json(Json{{"name", cluster_name(context, context.broker.overview({}))}});
+      });
+  router.add(Method::put, "/api/cluster-name", Access::administrator,
+             bound(context, put_cluster_name));
   router.add_direct(Method::get, "/api/extensions", Access::management,
                     [](const Request&) { return Response::json(Json::array()); });
 }

@@ -1,4 +1,5 @@
-// Runtime parameters (http-api H-67, H-68): kept, shown and exported. Components that this broker knows take effect.
+// Runtime parameters (http-api H-67, H-68): kept, shown and exported. Components that this broker
+// knows take effect.
 #include "http/controllers/common.h"
 
 namespace tarry::http {
@@ -16,7 +17,8 @@ Json parameter_json(const ParameterInfo& parameter, bool global) {
 
 using KeepParameter = std::function<bool(const ParameterInfo&)>;
 
-Response list_parameters(Context& context, const Request& request, bool global, const KeepParameter& keep) {
+Response list_parameters(Context& context, const Request& request, bool global,
+                         const KeepParameter& keep) {
   VhostFilter visible(context, request.caller);
   std::vector<Json> objects;
   for (const ParameterInfo& parameter : context.broker.parameters()) {
@@ -30,19 +32,24 @@ Response get_parameter(Context& context, const Request& request, const Parameter
   VhostFilter visible(context, request.caller);
   const bool global = wanted.component.empty();
   for (const ParameterInfo& parameter : context.broker.parameters()) {
-    if (parameter.component != wanted.component || parameter.vhost != wanted.vhost || parameter.name != wanted.name) {
+    if (parameter.component != wanted.component || parameter.vhost != wanted.vhost ||
+        parameter.name != wanted.name) {
       continue;
     }
-    if (global || visible(parameter.vhost)) return Response::json(parameter_json(parameter, global));
+    if (global || visible(parameter.vhost))
+      return Response::json(parameter_json(parameter, global));
   }
   return Response::not_found();
 }
 
-/// Shovels and federation are no part of this broker yet: to take their settings and do nothing would be a lie.
+/// Shovels and federation are no part of this broker yet: to take their settings and do nothing
+/// would be a lie.
 std::optional<Response> component_refusal(const std::string& component) {
-  for (const char* missing : {"shovel", "federation-upstream", "federation-upstream-set", "federation"}) {
+  for (const char* missing :
+       {"shovel", "federation-upstream", "federation-upstream-set", "federation"}) {
     if (component != missing) continue;
-    return Response::bad_request("parameters of component '" + component + "' are not supported by this broker");
+    return Response::bad_request("parameters of component '" + component +
+                                 "' are not supported by this broker");
   }
   return std::nullopt;
 }
@@ -60,8 +67,10 @@ void put_parameter(Context& context, std::shared_ptr<Request> request, Responder
     parameter.component = request->capture(0);
     parameter.vhost = request->capture(1);
     parameter.name = request->capture(2);
-    if (auto refusal = component_refusal(parameter.component)) return responder.send(std::move(*refusal));
-    if (auto refusal = vhost_refusal(context, *request, parameter.vhost, request->caller.administrator())) {
+    if (auto refusal = component_refusal(parameter.component))
+      return responder.send(std::move(*refusal));
+    if (auto refusal =
+            vhost_refusal(context, *request, parameter.vhost, request->caller.administrator())) {
       return responder.send(std::move(*refusal));
     }
   }
@@ -72,23 +81,27 @@ void delete_parameter(Context& context, std::shared_ptr<Request> request, Respon
   if (request->captures.size() == 1) {
     return context.broker.delete_parameter("", "", request->capture(0), no_content(responder));
   }
-  if (auto refusal = vhost_refusal(context, *request, request->capture(1), request->caller.administrator())) {
+  if (auto refusal =
+          vhost_refusal(context, *request, request->capture(1), request->caller.administrator())) {
     return responder.send(std::move(*refusal));
   }
-  context.broker.delete_parameter(request->capture(0), request->capture(1), request->capture(2), no_content(responder));
+  context.broker.delete_parameter(request->capture(0), request->capture(1), request->capture(2),
+                                  no_content(responder));
 }
 
 }  // namespace
 
 void add_parameter_routes(Router& router, Context& context) {
   const std::string one = "/api/parameters/{component}/{vhost}/{name}";
-  router.add_direct(Method::get, "/api/parameters", Access::policymaker, [&context](const Request& request) {
-    return list_parameters(context, request, false, {});
-  });
-  router.add_direct(Method::get, "/api/parameters/{component}", Access::policymaker, [&context](const Request& request) {
-    return list_parameters(context, request, false,
-                           [&](const ParameterInfo& p) { return p.component == request.capture(0); });
-  });
+  router.add_direct(
+      Method::get, "/api/parameters", Access::policymaker,
+      [&context](const Request& request) { return list_parameters(context, request, false, {}); });
+  router.add_direct(Method::get, "/api/parameters/{component}", Access::policymaker,
+                    [&context](const Request& request) {
+                      return list_parameters(context, request, false, [&](const ParameterInfo& p) {
+                        return p.component == request.capture(0);
+                      });
+                    });
   router.add_direct(Method::get, "/api/parameters/{component}/{vhost}", Access::policymaker,
                     [&context](const Request& request) {
                       if (!vhost_exists(context, request.capture(1))) return Response::not_found();
@@ -97,15 +110,18 @@ void add_parameter_routes(Router& router, Context& context) {
                       });
                     });
   router.add_direct(Method::get, one, Access::policymaker, [&context](const Request& request) {
-    return get_parameter(context, request, {request.capture(0), request.capture(1), request.capture(2), ""});
+    return get_parameter(context, request,
+                         {request.capture(0), request.capture(1), request.capture(2), ""});
   });
   router.add(Method::put, one, Access::policymaker, bound(context, put_parameter));
   router.add(Method::del, one, Access::policymaker, bound(context, delete_parameter));
-  router.add(Method::put, "/api/global-parameters/{name}", Access::administrator, bound(context, put_parameter));
-  router.add(Method::del, "/api/global-parameters/{name}", Access::administrator, bound(context, delete_parameter));
-  router.add_direct(Method::get, "/api/global-parameters", Access::policymaker, [&context](const Request& request) {
-    return list_parameters(context, request, true, {});
-  });
+  router.add(Method::put, "/api/global-parameters/{name}", Access::administrator,
+             bound(context, put_parameter));
+  router.add(Method::del, "/api/global-parameters/{name}", Access::administrator,
+             bound(context, delete_parameter));
+  router.add_direct(
+      Method::get, "/api/global-parameters", Access::policymaker,
+      [&context](const Request& request) { return list_parameters(context, request, true, {}); });
   router.add_direct(Method::get, "/api/global-parameters/{name}", Access::policymaker,
                     [&context](const Request& request) {
                       return get_parameter(context, request, {"", "", request.capture(0), ""});

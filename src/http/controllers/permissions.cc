@@ -7,8 +7,11 @@ namespace {
 using KeepPermission = std::function<bool(const PermissionInfo&)>;
 
 Json permission_json(const PermissionInfo& permission) {
-  return Json{{"user", permission.user}, {"vhost", permission.vhost}, {"configure", permission.configure},
-              {"write", permission.write}, {"read", permission.read}};
+  return Json{{"user", permission.user},
+              {"vhost", permission.vhost},
+              {"configure", permission.configure},
+              {"write", permission.write},
+              {"read", permission.read}};
 }
 
 Response list_permissions(Context& context, const Request& request, const KeepPermission& keep) {
@@ -37,8 +40,9 @@ void put_permission(Context& context, std::shared_ptr<Request> request, Responde
 
 void add_permission_routes(Router& router, Context& context) {
   const std::string one = "/api/permissions/{vhost}/{user}";
-  router.add_direct(Method::get, "/api/permissions", Access::administrator,
-                    [&context](const Request& request) { return list_permissions(context, request, {}); });
+  router.add_direct(
+      Method::get, "/api/permissions", Access::administrator,
+      [&context](const Request& request) { return list_permissions(context, request, {}); });
   router.add_direct(Method::get, "/api/vhosts/{vhost}/permissions", Access::administrator,
                     [&context](const Request& request) {
                       if (!vhost_exists(context, request.capture(0))) return Response::not_found();
@@ -55,7 +59,8 @@ void add_permission_routes(Router& router, Context& context) {
                     });
   router.add_direct(Method::get, one, Access::administrator, [&context](const Request& request) {
     for (const PermissionInfo& p : context.broker.permissions()) {
-      if (p.vhost == request.capture(0) && p.user == request.capture(1)) return Response::json(permission_json(p));
+      if (p.vhost == request.capture(0) && p.user == request.capture(1))
+        return Response::json(permission_json(p));
     }
     return Response::not_found();
   });
@@ -65,7 +70,8 @@ void add_permission_routes(Router& router, Context& context) {
              });
   router.add(Method::del, one, Access::administrator,
              [&context](std::shared_ptr<Request> request, Responder responder) {
-               context.broker.delete_permission(request->capture(1), request->capture(0), no_content(responder));
+               context.broker.delete_permission(request->capture(1), request->capture(0),
+                                                no_content(responder));
              });
 }
 

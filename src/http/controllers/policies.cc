@@ -13,11 +13,13 @@ constexpr Kind kPolicies{false, "/api/policies", Access::policymaker};
 constexpr Kind kOperatorPolicies{true, "/api/operator-policies", Access::administrator};
 
 Json policy_json(const PolicyInfo& policy) {
-  return Json{{"vhost", policy.vhost}, {"name", policy.name}, {"pattern", policy.pattern},
-              {"apply-to", policy.apply_to}, {"priority", policy.priority}, {"definition", to_json(policy.definition)}};
+  return Json{{"vhost", policy.vhost},       {"name", policy.name},
+              {"pattern", policy.pattern},   {"apply-to", policy.apply_to},
+              {"priority", policy.priority}, {"definition", to_json(policy.definition)}};
 }
 
-Response list_policies(Context& context, const Request& request, const std::string& vhost, bool is_operator) {
+Response list_policies(Context& context, const Request& request, const std::string& vhost,
+                       bool is_operator) {
   VhostFilter visible(context, request.caller);
   std::vector<Json> objects;
   for (const PolicyInfo& policy : context.broker.policies({vhost}, is_operator)) {
@@ -26,7 +28,8 @@ Response list_policies(Context& context, const Request& request, const std::stri
   return list_response(request, objects);
 }
 
-void put_policy(Context& context, std::shared_ptr<Request> request, Responder responder, bool is_operator) {
+void put_policy(Context& context, std::shared_ptr<Request> request, Responder responder,
+                bool is_operator) {
   auto body = body_object(*request);
   if (!body) return responder.send(body.error());
   BodyReader reader(*body);
@@ -39,7 +42,8 @@ void put_policy(Context& context, std::shared_ptr<Request> request, Responder re
   policy.priority = reader.integer("priority", 0, INT32_MIN, INT32_MAX);
   policy.apply_to = reader.text("apply-to", is_operator ? "queues" : "all");
   if (reader.reason()) return responder.send(Response::bad_request(*reader.reason()));
-  if (auto refusal = vhost_refusal(context, *request, policy.vhost, request->caller.administrator())) {
+  if (auto refusal =
+          vhost_refusal(context, *request, policy.vhost, request->caller.administrator())) {
     return responder.send(std::move(*refusal));
   }
   context.broker.put_policy(std::move(policy), is_operator, created_or_updated(responder));
@@ -48,25 +52,31 @@ void put_policy(Context& context, std::shared_ptr<Request> request, Responder re
 void add_routes(Router& router, Context& context, const Kind& kind) {
   const bool is_operator = kind.is_operator;
   const std::string base = kind.path;
-  router.add_direct(Method::get, base, Access::policymaker, [&context, is_operator](const Request& request) {
-    return list_policies(context, request, "", is_operator);
-  });
-  router.add_direct(Method::get, base + "/{vhost}", Access::policymaker, [&context, is_operator](const Request& request) {
-    if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.administrator())) {
-      return std::move(*refusal);
-    }
-    return list_policies(context, request, request.capture(0), is_operator);
-  });
+  router.add_direct(Method::get, base, Access::policymaker,
+                    [&context, is_operator](const Request& request) {
+                      return list_policies(context, request, "", is_operator);
+                    });
+  router.add_direct(Method::get, base + "/{vhost}", Access::policymaker,
+                    [&context, is_operator](const Request& request) {
+                      if (auto refusal = vhost_refusal(context, request, request.capture(0),
+                                                       request.caller.administrator())) {
+                        return std::move(*refusal);
+                      }
+                      return list_policies(context, request, request.capture(0), is_operator);
+                    });
   router.add_direct(Method::get, base + "/{vhost}/{name}", Access::policymaker,
                     [&context, is_operator](const Request& request) {
-    if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.administrator())) {
-      return std::move(*refusal);
-    }
-    for (const PolicyInfo& policy : context.broker.policies({request.capture(0)}, is_operator)) {
-      if (policy.name == request.capture(1)) return Response::json(policy_json(policy));
-    }
-    return Response::not_found();
-  });
+                      if (auto refusal = vhost_refusal(context, request, request.capture(0),
+                                                       request.caller.administrator())) {
+                        return std::move(*refusal);
+                      }
+                      for (const PolicyInfo& policy :
+                           context.broker.policies({request.capture(0)}, is_operator)) {
+                        if (policy.name == request.capture(1))
+                          return Response::json(policy_json(policy));
+                      }
+                      return Response::not_found();
+                    });
   router.add(Method::put, base + "/{vhost}/{name}", kind.write,
              [&context, is_operator](std::shared_ptr<Request> request, Responder responder) {
                put_policy(context, std::move(request), std::move(responder), is_operator);

@@ -13,8 +13,8 @@ Json by_reason(const std::map<std::string, uint64_t>& counts) {
   return out;
 }
 
-/// How late retries that came due were let in (retry-spec 40). `p99_ms`: 99 of 100 were no later than this class's end;
-/// null: more than one of 100 is above all classes, or none came due yet.
+/// How late retries that came due were let in (retry-spec 40). `p99_ms`: 99 of 100 were no later
+/// than this class's end; null: more than one of 100 is above all classes, or none came due yet.
 Json lag_json(const QueueNumbers& n) {
   uint64_t count = 0, so_far = 0;
   for (uint64_t of_class : n.retry_lag) count += of_class;
@@ -23,13 +23,15 @@ Json lag_json(const QueueNumbers& n) {
     so_far += n.retry_lag[i];
     if (so_far >= count - count / 100) p99 = kRetryLagBoundsMs[i];
   }
-  return Json{{"count", count}, {"mean_ms", count > 0 ? Json(n.retry_lag_sum_ms / count) : Json()}, {"p99_ms", p99}};
+  return Json{{"count", count},
+              {"mean_ms", count > 0 ? Json(n.retry_lag_sum_ms / count) : Json()},
+              {"p99_ms", p99}};
 }
 
 Json retry_stats_json(const QueueNumbers& n) {
   return Json{{"scheduled", n.retries_scheduled}, {"redelivered", n.retries_redelivered},
               {"postponed", n.retries_postponed}, {"dead_lettered", by_reason(n.dead_lettered)},
-              {"dropped", by_reason(n.dropped)}, {"lag", lag_json(n)}};
+              {"dropped", by_reason(n.dropped)},  {"lag", lag_json(n)}};
 }
 
 void put_counts(ObjectWriter& out, const QueueNumbers& n) {
@@ -51,14 +53,16 @@ void put_counts(ObjectWriter& out, const QueueNumbers& n) {
   out.put("segments", n.segments);
 }
 
-Json companion_stats_json(const QueueValues& values, const HistoryBook::View& view, HistoryRange range) {
+Json companion_stats_json(const QueueValues& values, const HistoryBook::View& view,
+                          HistoryRange range) {
   return Json{{"retry_scheduled", values[kRetryScheduled]},
               {"retry_scheduled_details", details_json(view, kRetryScheduled, range)},
               {"retry_redelivered", values[kRetryRedelivered]},
               {"retry_redelivered_details", details_json(view, kRetryRedelivered, range)}};
 }
 
-/// Rates and history. A companion shares its owner's thing in the book: what waits there is ready here.
+/// Rates and history. A companion shares its owner's thing in the book: what waits there is ready
+/// here.
 void put_rates(Context& context, ObjectWriter& out, const QueueInfo& queue, const Fields& fields,
                const StatsRange& range) {
   QueueNumbers numbers = queue.numbers;
@@ -71,16 +75,21 @@ void put_rates(Context& context, ObjectWriter& out, const QueueInfo& queue, cons
     return queue.internal ? companion_stats_json(values, view, range.msg_rates)
                           : message_stats_json(values, view, range.msg_rates, fields);
   });
-  out.lazy("messages_details", [&] { return details_json(view, queue.internal ? kDelayed : kMessages, range.lengths); });
-  out.lazy("messages_ready_details", [&] { return details_json(view, queue.internal ? kDelayed : kReady, range.lengths); });
+  out.lazy("messages_details", [&] {
+    return details_json(view, queue.internal ? kDelayed : kMessages, range.lengths);
+  });
+  out.lazy("messages_ready_details",
+           [&] { return details_json(view, queue.internal ? kDelayed : kReady, range.lengths); });
   if (queue.internal) return;
-  out.lazy("messages_unacknowledged_details", [&] { return details_json(view, kUnacked, range.lengths); });
+  out.lazy("messages_unacknowledged_details",
+           [&] { return details_json(view, kUnacked, range.lengths); });
   out.lazy("messages_delayed_details", [&] { return details_json(view, kDelayed, range.lengths); });
 }
 
 }  // namespace
 
-void put_message_totals(Json& out, const QueueNumbers& n, const HistoryBook::View& view, HistoryRange range) {
+void put_message_totals(Json& out, const QueueNumbers& n, const HistoryBook::View& view,
+                        HistoryRange range) {
   out["messages"] = n.ready + n.unacked;
   out["messages_details"] = details_json(view, kMessages, range);
   out["messages_ready"] = n.ready;
@@ -91,7 +100,8 @@ void put_message_totals(Json& out, const QueueNumbers& n, const HistoryBook::Vie
   out["messages_delayed_details"] = details_json(view, kDelayed, range);
 }
 
-Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields, const StatsRange& range) {
+Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields,
+                const StatsRange& range) {
   ObjectWriter out(fields);
   out.put("name", queue.name);
   out.put("vhost", queue.vhost);
@@ -111,7 +121,8 @@ Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields, 
   }
   out.put_name_or_null("policy", queue.policy);
   out.put_name_or_null("operator_policy", queue.operator_policy);
-  out.lazy("effective_policy_definition", [&] { return to_json(queue.effective_policy_definition); });
+  out.lazy("effective_policy_definition",
+           [&] { return to_json(queue.effective_policy_definition); });
   out.put("exclusive_consumer_tag", Json());
   out.put("single_active_consumer_tag", Json());
   out.put("storage_version", 1);
@@ -120,7 +131,8 @@ Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields, 
   out.lazy("retry_stats", [&] { return retry_stats_json(queue.numbers); });
 
   const bool rated = fields.wants("message_stats") || fields.wants("messages_details") ||
-                     fields.wants("messages_ready_details") || fields.wants("messages_unacknowledged_details") ||
+                     fields.wants("messages_ready_details") ||
+                     fields.wants("messages_unacknowledged_details") ||
                      fields.wants("messages_delayed_details");
   if (rated) put_rates(context, out, queue, fields, range);
   return out.take();

@@ -6,11 +6,12 @@
 namespace tarry::http {
 namespace {
 
-/// What disable_stats=true leaves of a queue, and what enable_queue_totals=true adds to that (RabbitMQ's words).
+/// What disable_stats=true leaves of a queue, and what enable_queue_totals=true adds to that
+/// (RabbitMQ's words).
 const Fields& fields_without_stats(const Request& request) {
   static const std::vector<std::string> kNames = {
-      "name", "vhost", "type", "node", "state", "durable", "auto_delete", "exclusive", "internal", "owner", "arguments",
-      "policy", "operator_policy"};
+      "name",      "vhost",    "type",  "node",      "state",  "durable",        "auto_delete",
+      "exclusive", "internal", "owner", "arguments", "policy", "operator_policy"};
   static const Fields kPlain(kNames);
   static const Fields kTotals([] {
     auto names = kNames;
@@ -34,20 +35,22 @@ Response list_queues(Context& context, const Request& request, const std::string
   listing.name = [&](size_t i) -> std::string_view { return queues[i].name; };
   const bool plain = request.query_flag("disable_stats");
   listing.render = [&](size_t i, const Fields& fields) {
-    return queue_json(context, queues[i], plain && fields.all() ? fields_without_stats(request) : fields, *range);
+    return queue_json(context, queues[i],
+                      plain && fields.all() ? fields_without_stats(request) : fields, *range);
   };
   return list_response(request, listing);
 }
 
-/// The consumer that has the queue to itself, in RabbitMQ's fields. In lists they stay null: each queue would have to be
-/// asked.
-void put_chosen_consumer(Json& object, const QueueInfo& queue, const std::vector<ConsumerView>& consumers,
-                         const Fields& fields) {
+/// The consumer that has the queue to itself, in RabbitMQ's fields. In lists they stay null: each
+/// queue would have to be asked.
+void put_chosen_consumer(Json& object, const QueueInfo& queue,
+                         const std::vector<ConsumerView>& consumers, const Fields& fields) {
   const FieldValue* single = queue.arguments.find("x-single-active-consumer");
   const bool has_single = single && single->boolean().value_or(false);
   for (const ConsumerView& view : consumers) {
     const ConsumerInfo& consumer = view.consumer;
-    if (consumer.exclusive && fields.wants("exclusive_consumer_tag")) object["exclusive_consumer_tag"] = consumer.tag;
+    if (consumer.exclusive && fields.wants("exclusive_consumer_tag"))
+      object["exclusive_consumer_tag"] = consumer.tag;
     if (has_single && consumer.active && fields.wants("single_active_consumer_tag")) {
       object["single_active_consumer_tag"] = consumer.tag;
     }
@@ -68,7 +71,8 @@ void get_queue(Context& context, std::shared_ptr<Request> request, Responder res
     return object_response(r, [&](const Fields& fields) {
       Json object = queue_json(context, info, fields, range);
       if (consumers == nullptr) return object;
-      if (fields.wants("consumer_details")) object["consumer_details"] = consumers_json(context, *consumers);
+      if (fields.wants("consumer_details"))
+        object["consumer_details"] = consumers_json(context, *consumers);
       put_chosen_consumer(object, info, *consumers, fields);
       return object;
     });
@@ -77,19 +81,23 @@ void get_queue(Context& context, std::shared_ptr<Request> request, Responder res
     const std::vector<ConsumerView> nobody;
     return responder.send(render(*request, *queue, &nobody));
   }
-  context.broker.queue_consumers(vhost, queue->name, [=, info = *queue](std::vector<ConsumerInfo> list) {
-    responder.send_later([=, list = std::move(list)] {
-      std::vector<ConsumerView> views;
-      for (const ConsumerInfo& consumer : list) views.push_back({info.vhost, info.name, consumer});
-      return render(*request, info, &views);
-    });
-  });
+  context.broker.queue_consumers(vhost, queue->name,
+                                 [=, info = *queue](std::vector<ConsumerInfo> list) {
+                                   responder.send_later([=, list = std::move(list)] {
+                                     std::vector<ConsumerView> views;
+                                     for (const ConsumerInfo& consumer : list)
+                                       views.push_back({info.vhost, info.name, consumer});
+                                     return render(*request, info, &views);
+                                   });
+                                 });
 }
 
 void put_queue(Context& context, std::shared_ptr<Request> request, Responder responder) {
   if (request->capture(1).starts_with(kCompanionPrefix)) {
-    return responder.send(Response::bad_request("queue name '" + request->capture(1) +
-        "' is reserved: queues that begin with amq.retry- hold what waits to be retried, and come and go with their owner"));
+    return responder.send(
+        Response::bad_request("queue name '" + request->capture(1) +
+                              "' is reserved: queues that begin with amq.retry- hold what waits to "
+                              "be retried, and come and go with their owner"));
   }
   auto body = body_object(*request);
   if (!body) return responder.send(body.error());
@@ -124,9 +132,12 @@ void purge_queue(Context& context, std::shared_ptr<Request> request, Responder r
 }  // namespace
 
 void add_queue_routes(Router& router, Context& context) {
-  const auto list_all = [&context](const Request& request) { return list_queues(context, request, ""); };
+  const auto list_all = [&context](const Request& request) {
+    return list_queues(context, request, "");
+  };
   const auto list_vhost = [&context](const Request& request) {
-    if (auto refusal = vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
+    if (auto refusal =
+            vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
       return std::move(*refusal);
     }
     return list_queues(context, request, request.capture(0));
@@ -134,10 +145,14 @@ void add_queue_routes(Router& router, Context& context) {
   router.add_direct(Method::get, "/api/queues", Access::management, list_all);
   router.add_direct(Method::get, "/api/queues/detailed", Access::management, list_all);
   router.add_direct(Method::get, "/api/queues/{vhost}", Access::management, list_vhost);
-  router.add(Method::get, "/api/queues/{vhost}/{name}", Access::management, bound(context, get_queue));
-  router.add(Method::put, "/api/queues/{vhost}/{name}", Access::management, bound(context, put_queue));
-  router.add(Method::del, "/api/queues/{vhost}/{name}", Access::management, bound(context, delete_queue));
-  router.add(Method::del, "/api/queues/{vhost}/{name}/contents", Access::management, bound(context, purge_queue));
+  router.add(Method::get, "/api/queues/{vhost}/{name}", Access::management,
+             bound(context, get_queue));
+  router.add(Method::put, "/api/queues/{vhost}/{name}", Access::management,
+             bound(context, put_queue));
+  router.add(Method::del, "/api/queues/{vhost}/{name}", Access::management,
+             bound(context, delete_queue));
+  router.add(Method::del, "/api/queues/{vhost}/{name}/contents", Access::management,
+             bound(context, purge_queue));
 }
 
 }  // namespace tarry::http

@@ -1,4 +1,5 @@
-// A queue's retries: what was declared, the override, the preview of a schedule (retry-spec 36 and section 8).
+// A queue's retries: what was declared, the override, the preview of a schedule (retry-spec 36 and
+// section 8).
 #include <charconv>
 
 #include "http/controllers/common.h"
@@ -12,7 +13,8 @@ Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json settings_json(const RetrySettings& settings, const std::optional<uint64_t>& limit, const std::string& type) {
+Json settings_json(const RetrySettings& settings, const std::optional<uint64_t>& limit,
+                   const std::string& type) {
   return Json{{"min", settings.min_ms},
               {"multiplier", or_null(settings.multiplier)},
               {"max", or_null(settings.max_ms)},
@@ -32,7 +34,8 @@ void put_schedule(Json& out, const RetrySettings& settings, uint64_t limit) {
 
 Response get_retry(Context& context, const Request& request) {
   const std::string& vhost = request.capture(0);
-  if (auto refusal = vhost_refusal(context, request, vhost, request.caller.monitoring())) return std::move(*refusal);
+  if (auto refusal = vhost_refusal(context, request, vhost, request.caller.monitoring()))
+    return std::move(*refusal);
   const auto info = context.broker.queue_retry(vhost, request.capture(1));
   if (!info) return error_response(info.error());
   Json out{{"declared", settings_json(info->declared, info->declared_limit, info->type)},
@@ -47,13 +50,13 @@ void put_retry(Context& context, std::shared_ptr<Request> request, Responder res
   if (!body) return responder.send(body.error());
   auto changes = retry_override_from_json(*body);
   if (!changes) return responder.send(Response::bad_request(changes.error()));
-  context.broker.put_retry_override(login_of(*request), request->capture(0), request->capture(1), *changes,
-                                    no_content(responder));
+  context.broker.put_retry_override(login_of(*request), request->capture(0), request->capture(1),
+                                    *changes, no_content(responder));
 }
 
 void delete_retry(Context& context, std::shared_ptr<Request> request, Responder responder) {
-  context.broker.put_retry_override(login_of(*request), request->capture(0), request->capture(1), {},
-                                    no_content(responder));
+  context.broker.put_retry_override(login_of(*request), request->capture(0), request->capture(1),
+                                    {}, no_content(responder));
 }
 
 /// A query's value: an integer if it is one.
@@ -68,13 +71,15 @@ Response preview(Context&, const Request& request) {
   for (const auto& [key, value] : request.query) {
     if (key == "type") {
       if (value == "all" || value == "failed" || value == "returned") continue;
-      return Response::bad_request("type: it was '" + value + "', allowed are all, failed and returned");
+      return Response::bad_request("type: it was '" + value +
+                                   "', allowed are all, failed and returned");
     }
     values[key] = value_of(value);
   }
   auto asked = retry_override_from_json(values);
   if (!asked) return Response::bad_request(asked.error());
-  if (!asked->min_ms) return Response::bad_request("min is missing: the first delay in milliseconds");
+  if (!asked->min_ms)
+    return Response::bad_request("min is missing: the first delay in milliseconds");
   Json out = Json::object();
   put_schedule(out, with_override({}, *asked), asked->limit.value_or(kDefaultDeliveryLimit));
   return Response::json(out);

@@ -7,10 +7,15 @@ namespace {
 using KeepTopicPermission = std::function<bool(const TopicPermissionInfo&)>;
 
 Json topic_permission_json(const TopicPermissionInfo& p) {
-  return Json{{"user", p.user}, {"vhost", p.vhost}, {"exchange", p.exchange}, {"write", p.write}, {"read", p.read}};
+  return Json{{"user", p.user},
+              {"vhost", p.vhost},
+              {"exchange", p.exchange},
+              {"write", p.write},
+              {"read", p.read}};
 }
 
-Response list_topic_permissions(Context& context, const Request& request, const KeepTopicPermission& keep) {
+Response list_topic_permissions(Context& context, const Request& request,
+                                const KeepTopicPermission& keep) {
   std::vector<Json> objects;
   for (const TopicPermissionInfo& p : context.broker.topic_permissions()) {
     if (!keep || keep(p)) objects.push_back(topic_permission_json(p));
@@ -43,9 +48,11 @@ void add_topic_permission_routes(Router& router, Context& context) {
       });
     };
   };
-  router.add_direct(Method::get, "/api/topic-permissions", Access::administrator,
-                    [&context](const Request& request) { return list_topic_permissions(context, request, {}); });
-  router.add_direct(Method::get, "/api/topic-permissions/{vhost}", Access::administrator, list(&TopicPermissionInfo::vhost, 0));
+  router.add_direct(
+      Method::get, "/api/topic-permissions", Access::administrator,
+      [&context](const Request& request) { return list_topic_permissions(context, request, {}); });
+  router.add_direct(Method::get, "/api/topic-permissions/{vhost}", Access::administrator,
+                    list(&TopicPermissionInfo::vhost, 0));
   router.add_direct(Method::get, "/api/vhosts/{vhost}/topic-permissions", Access::administrator,
                     list(&TopicPermissionInfo::vhost, 0));
   router.add_direct(Method::get, "/api/users/{user}/topic-permissions", Access::administrator,
@@ -61,7 +68,8 @@ void add_topic_permission_routes(Router& router, Context& context) {
   router.add(Method::put, one, Access::administrator, bound(context, put_topic_permission));
   const auto remove = [&context](std::shared_ptr<Request> request, Responder responder) {
     const std::string exchange = request->captures.size() > 2 ? request->capture(2) : std::string();
-    context.broker.delete_topic_permission(request->capture(1), request->capture(0), exchange, no_content(responder));
+    context.broker.delete_topic_permission(request->capture(1), request->capture(0), exchange,
+                                           no_content(responder));
   };
   router.add(Method::del, one, Access::administrator, remove);
   router.add(Method::del, one + "/{exchange}", Access::administrator, remove);

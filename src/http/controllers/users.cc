@@ -5,8 +5,11 @@ namespace tarry::http {
 namespace {
 
 Json user_json(const UserInfo& user) {
-  return Json{{"name", user.name}, {"password_hash", user.password_hash},
-              {"hashing_algorithm", user.hashing_algorithm}, {"tags", user.tags}, {"limits", user.limits}};
+  return Json{{"name", user.name},
+              {"password_hash", user.password_hash},
+              {"hashing_algorithm", user.hashing_algorithm},
+              {"tags", user.tags},
+              {"limits", user.limits}};
 }
 
 void put_user(Context& context, std::shared_ptr<Request> request, Responder responder) {
@@ -35,7 +38,8 @@ void bulk_delete(Context& context, std::shared_ptr<Request> request, Responder r
     return responder.send(Response::bad_request("'users' must be a list of names"));
   }
   for (const Json& name : *names) {
-    if (!name.is_string()) return responder.send(Response::bad_request("'users' must be a list of names"));
+    if (!name.is_string())
+      return responder.send(Response::bad_request("'users' must be a list of names"));
   }
   if (names->empty()) return responder.send(Response::no_content());
   auto left = std::make_shared<std::atomic<size_t>>(names->size());
@@ -49,7 +53,8 @@ void bulk_delete(Context& context, std::shared_ptr<Request> request, Responder r
 
 Response users_without_permissions(Context& context, const Request& request) {
   std::set<std::string> with;
-  for (const PermissionInfo& permission : context.broker.permissions()) with.insert(permission.user);
+  for (const PermissionInfo& permission : context.broker.permissions())
+    with.insert(permission.user);
   std::vector<Json> objects;
   for (const UserInfo& user : context.broker.users()) {
     if (!with.contains(user.name)) objects.push_back(user_json(user));
@@ -60,21 +65,25 @@ Response users_without_permissions(Context& context, const Request& request) {
 }  // namespace
 
 void add_user_routes(Router& router, Context& context) {
-  router.add_direct(Method::get, "/api/users", Access::administrator, [&context](const Request& request) {
-    std::vector<Json> objects;
-    for (const UserInfo& user : context.broker.users()) objects.push_back(user_json(user));
-    return list_response(request, objects);
-  });
-  router.add_direct(Method::get, "/api/users/without-permissions", Access::administrator,
-                    [&context](const Request& request) { return users_without_permissions(context, request); });
+  router.add_direct(Method::get, "/api/users", Access::administrator,
+                    [&context](const Request& request) {
+                      std::vector<Json> objects;
+                      for (const UserInfo& user : context.broker.users())
+                        objects.push_back(user_json(user));
+                      return list_response(request, objects);
+                    });
+  router.add_direct(
+      Method::get, "/api/users/without-permissions", Access::administrator,
+      [&context](const Request& request) { return users_without_permissions(context, request); });
   router.add(Method::post, "/api/users/bulk-delete", Access::administrator,
              [&context](std::shared_ptr<Request> request, Responder responder) {
                bulk_delete(context, std::move(request), std::move(responder));
              });
-  router.add_direct(Method::get, "/api/users/{user}", Access::administrator, [&context](const Request& request) {
-    const auto user = context.broker.user(request.capture(0));
-    return user ? Response::json(user_json(*user)) : Response::not_found();
-  });
+  router.add_direct(Method::get, "/api/users/{user}", Access::administrator,
+                    [&context](const Request& request) {
+                      const auto user = context.broker.user(request.capture(0));
+                      return user ? Response::json(user_json(*user)) : Response::not_found();
+                    });
   router.add(Method::put, "/api/users/{user}", Access::administrator,
              [&context](std::shared_ptr<Request> request, Responder responder) {
                put_user(context, std::move(request), std::move(responder));
@@ -83,17 +92,19 @@ void add_user_routes(Router& router, Context& context) {
              [&context](std::shared_ptr<Request> request, Responder responder) {
                context.broker.delete_user(request->capture(0), no_content(responder));
              });
-  router.add_direct(Method::put, "/api/auth/hash_password", Access::management, [](const Request& request) {
-    auto body = body_object(request);
-    if (!body) return body.error();
-    BodyReader reader(*body);
-    const std::string password = reader.required_text("password");
-    if (reader.reason()) return Response::bad_request(*reader.reason());
-    return Response::json(Json{{"ok", hash_password(password)}});
-  });
-  router.add_direct(Method::get, "/api/auth/hash_password/{password}", Access::administrator, [](const Request& request) {
-    return Response::json(Json{{"ok", hash_password(request.capture(0))}});
-  });
+  router.add_direct(Method::put, "/api/auth/hash_password", Access::management,
+                    [](const Request& request) {
+                      auto body = body_object(request);
+                      if (!body) return body.error();
+                      BodyReader reader(*body);
+                      const std::string password = reader.required_text("password");
+                      if (reader.reason()) return Response::bad_request(*reader.reason());
+                      return Response::json(Json{{"ok", hash_password(password)}});
+                    });
+  router.add_direct(Method::get, "/api/auth/hash_password/{password}", Access::administrator,
+                    [](const Request& request) {
+                      return Response::json(Json{{"ok", hash_password(request.capture(0))}});
+                    });
 }
 
 }  // namespace tarry::http

@@ -58,10 +58,12 @@ TEST(Delay, TheNegatedHeaderSaturatesToo) {
     FieldValue given;
     int64_t shown;
   };
-  for (const Pair& pair : {Pair{FieldValue::int32(5), -5}, Pair{FieldValue::int64(INT64_MAX), -INT64_MAX},
-                           Pair{{'L', int64_t{-1}}, INT64_MIN}}) {
+  for (const Pair& pair :
+       {Pair{FieldValue::int32(5), -5}, Pair{FieldValue::int64(INT64_MAX), -INT64_MAX},
+        Pair{{'L', int64_t{-1}}, INT64_MIN}}) {
     const std::string header = header_with("x-delay", pair.given);
-    const ReleasedMessage released = release_from_delay(as_bytes(header), *PropertiesView::parse(as_bytes(header)));
+    const ReleasedMessage released =
+        release_from_delay(as_bytes(header), *PropertiesView::parse(as_bytes(header)));
     const auto view = PropertiesView::parse(as_bytes(released.header));
     ASSERT_TRUE(view);
     EXPECT_EQ(FieldTable::decode(view->headers)->find("x-delay")->integer(), pair.shown);

@@ -83,7 +83,8 @@ TEST(FrameDecoder, ABadEndOctetIsAFrameError) {
 
 class ProtocolHeader : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(BothForms, ProtocolHeader,
-                         ::testing::Values(std::string("AMQP\0\0\x9\x1", 8), std::string("AMQP\1\1\0\x9", 8)));
+                         ::testing::Values(std::string("AMQP\0\0\x9\x1", 8),
+                                           std::string("AMQP\1\1\0\x9", 8)));
 
 TEST_P(ProtocolHeader, IsAcceptedWholeAndRefusedAtTheFirstWrongByte) {
   const std::string& header = GetParam();

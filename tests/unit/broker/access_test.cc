@@ -7,15 +7,17 @@ class AccessTest : public BrokerTest {
  protected:
   bool logs_in(std::string user, std::string password, bool loopback = true) {
     return on_shard<bool>([&](auto answer) {
-      broker_->access().log_in(user, password, {loopback ? "127.0.0.1" : "192.0.2.1", loopback},
-                               [answer](std::unique_ptr<Login> login) { answer(login != nullptr); });
+      broker_->access().log_in(
+          user, password, {loopback ? "127.0.0.1" : "192.0.2.1", loopback},
+          [answer](std::unique_ptr<Login> login) { answer(login != nullptr); });
     });
   }
   void put_user(std::string name, std::string password, std::vector<std::string> tags = {}) {
     UserInfo info;
     info.name = name;
     info.tags = std::move(tags);
-    ASSERT_TRUE(ask<Answered<bool>>([&](auto answer) { management().put_user(info, password, answer); }));
+    ASSERT_TRUE(
+        ask<Answered<bool>>([&](auto answer) { management().put_user(info, password, answer); }));
   }
   Answered<bool> permit(PermissionInfo info) {
     return ask<Answered<bool>>([&](auto answer) { management().put_permission(info, answer); });
@@ -32,10 +34,14 @@ TEST_F(AccessTest, TheDefaultUserLogsInFromLoopbackOnly) {
 }
 
 TEST_F(AccessTest, HttpLogInAnswersWithTheUser) {
-  auto good = ask<std::optional<UserInfo>>([&](auto a) { management().log_in("guest", "guest", {"127.0.0.1", true}, a); });
+  auto good = ask<std::optional<UserInfo>>([&](auto a) {
+    management().log_in("guest", "guest", {"127.0.0.1", true}, a);
+  });
   ASSERT_TRUE(good);
   EXPECT_EQ(good->name, "guest");
-  EXPECT_FALSE(ask<std::optional<UserInfo>>([&](auto a) { management().log_in("guest", "x", {"127.0.0.1", true}, a); }));
+  EXPECT_FALSE(ask<std::optional<UserInfo>>([&](auto a) {
+    management().log_in("guest", "x", {"127.0.0.1", true}, a);
+  }));
 }
 
 TEST_F(AccessTest, AVhostOpensOnlyForThoseWithPermissions) {
@@ -75,9 +81,13 @@ TEST_F(AccessTest, ADeadLetterExchangeNeedsReadOnTheQueueAndWriteOnTheExchange) 
   put_user("app", "pw");
   Login app{"app"};
   ASSERT_TRUE(permit({"app", "/", ".*", "^ok", ".*"}));
-  EXPECT_EQ(declare(queue("a", arguments({{"x-dead-letter-exchange", FieldValue::text("other")}})), 7, &app).error().text,
+  EXPECT_EQ(declare(queue("a", arguments({{"x-dead-letter-exchange", FieldValue::text("other")}})),
+                    7, &app)
+                .error()
+                .text,
             "write access to exchange 'other' in vhost '/' refused for user 'app'");
-  EXPECT_TRUE(declare(queue("a", arguments({{"x-dead-letter-exchange", FieldValue::text("ok")}})), 7, &app));
+  EXPECT_TRUE(declare(queue("a", arguments({{"x-dead-letter-exchange", FieldValue::text("ok")}})),
+                      7, &app));
 }
 
 TEST_F(AccessTest, ChangedPermissionsRuleAtOnceAndMoveTheVersion) {

@@ -49,11 +49,14 @@ class BadDisk : public BrokerTest {
     auto future = promise->get_future();
     Actor who = actor();
     shards_[0]->post([this, who, d, promise] {
-      vhost().declare_queue(who, d, [promise](auto answer) { promise->set_value(std::move(answer)); });
+      vhost().declare_queue(who, d,
+                            [promise](auto answer) { promise->set_value(std::move(answer)); });
     });
     return future;
   }
-  static bool answered(Pending& one) { return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  static bool answered(Pending& one) {
+    return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   /// Of one that may also have been dropped.
   static bool told(Pending& one) {
     if (!answered(one)) return false;
@@ -90,7 +93,8 @@ TEST_F(BadDisk, ADeclarationThatFindsNoQueueIdWaitsByItselfAndIsAnsweredOnceTher
     if (!answered(waiting)) break;
   }
   EXPECT_GE(given, 1) << "ids are reserved ahead";
-  // Whatever asks the broker for something else is answered, and so is one that waits when it comes again.
+  // Whatever asks the broker for something else is answered, and so is one that waits when it comes
+  // again.
   Pending same = begin_declare(queue("q" + std::to_string(given), false));
   look.name = "q" + std::to_string(given);
   EXPECT_EQ(declare(look).error().code, 404);

@@ -21,10 +21,12 @@
 
 namespace tarry {
 
-inline FieldTable arguments(std::vector<std::pair<std::string, FieldValue>> entries) { return {std::move(entries)}; }
+inline FieldTable arguments(std::vector<std::pair<std::string, FieldValue>> entries) {
+  return {std::move(entries)};
+}
 
-/// A whole broker over a real store in a directory of its own, two shards with their threads, no sockets. Sessions are
-/// played on the first shard.
+/// A whole broker over a real store in a directory of its own, two shards with their threads, no
+/// sockets. Sessions are played on the first shard.
 class BrokerTest : public testing::Test {
  protected:
   BrokerTest() {
@@ -42,9 +44,7 @@ class BrokerTest : public testing::Test {
   virtual FileSystem& files() { return posix_file_system(); }
   virtual std::string data_dir() const { return dir_ + "/data"; }
 
-  void start() {
-    ASSERT_EQ(try_start(), "");
-  }
+  void start() { ASSERT_EQ(try_start(), ""); }
   std::string try_start() {
     StoreOptions options;
     options.data_dir = data_dir();
@@ -60,7 +60,8 @@ class BrokerTest : public testing::Test {
     for (auto& shard : shards_) threads_.emplace_back([&shard] { shard->run(); });
     auto started = broker_->start();
     if (!started) return started.error();
-    ask<bool>([this](auto answer) { store_->definitions().when_queue_id([answer] { answer(true); }); });
+    ask<bool>(
+        [this](auto answer) { store_->definitions().when_queue_id([answer] { answer(true); }); });
     return "";
   }
   void stop() {
@@ -90,7 +91,10 @@ class BrokerTest : public testing::Test {
   T on_shard(Work work) {
     auto promise = std::make_shared<std::promise<T>>();
     auto future = promise->get_future();
-    shards_[0]->post([promise, work] { work([promise](auto&& answer) { promise->set_value(std::forward<decltype(answer)>(answer)); }); });
+    shards_[0]->post([promise, work] {
+      work(
+          [promise](auto&& answer) { promise->set_value(std::forward<decltype(answer)>(answer)); });
+    });
     return take(future);
   }
   /// Calls `work` here with the answer to be given, on whatever thread, and waits for it.
@@ -120,21 +124,26 @@ class BrokerTest : public testing::Test {
   }
   /// An actor on the first shard; `connection` matters for exclusive queues.
   Actor actor(uint64_t connection = 7, const Login* login = nullptr) {
-    return {login ? login : &guest, ConnectionId{connection}, {&broker_->queue_shard(0), ConnectionId{connection}}};
+    return {login ? login : &guest,
+            ConnectionId{connection},
+            {&broker_->queue_shard(0), ConnectionId{connection}}};
   }
 
   template <class T>
   using Answered = Result<T, PeerError>;
-  Answered<QueueDeclared> declare(QueueDeclare d, uint64_t connection = 7, const Login* login = nullptr) {
+  Answered<QueueDeclared> declare(QueueDeclare d, uint64_t connection = 7,
+                                  const Login* login = nullptr) {
     Actor who = actor(connection, login);
-    return on_shard<Answered<QueueDeclared>>([&](auto answer) { vhost().declare_queue(who, d, answer); });
+    return on_shard<Answered<QueueDeclared>>(
+        [&](auto answer) { vhost().declare_queue(who, d, answer); });
   }
   Answered<void> declare_exchange(ExchangeDeclare d, const Login* login = nullptr) {
     Actor who = actor(7, login);
     return on_shard<Answered<void>>([&](auto answer) { vhost().declare_exchange(who, d, answer); });
   }
   Answered<void> delete_exchange(std::string name, bool if_unused = false) {
-    return on_shard<Answered<void>>([&](auto answer) { vhost().delete_exchange(actor(), name, if_unused, answer); });
+    return on_shard<Answered<void>>(
+        [&](auto answer) { vhost().delete_exchange(actor(), name, if_unused, answer); });
   }
   Answered<uint64_t> delete_queue(std::string name, uint64_t connection = 7) {
     return on_shard<Answered<uint64_t>>(
@@ -163,20 +172,23 @@ class BrokerTest : public testing::Test {
     return d;
   }
 
-  Answered<bool> publish(std::string exchange_name, std::string key, std::string body, FieldTable headers = {}) {
+  Answered<bool> publish(std::string exchange_name, std::string key, std::string body,
+                         FieldTable headers = {}) {
     PropertiesBuilder properties;
     properties.delivery_mode = 2;
     if (!headers.empty()) properties.headers = std::move(headers);
     PublishMessage message{"/", exchange_name, key, properties.build(body.size()), body};
     return ask<Answered<bool>>([&](auto answer) { management().publish(guest, message, answer); });
   }
-  std::vector<GotMessage> get(std::string name, uint32_t count = 1, GetMode mode = GetMode::ack_requeue_false) {
+  std::vector<GotMessage> get(std::string name, uint32_t count = 1,
+                              GetMode mode = GetMode::ack_requeue_false) {
     auto got = ask<Answered<std::vector<GotMessage>>>(
         [&](auto answer) { management().get_messages(guest, "/", name, count, mode, answer); });
     EXPECT_TRUE(got) << got.error().text;
     return got ? *got : std::vector<GotMessage>();
   }
-  /// Repeats the get until there is a message, for what arrives by a way of its own (a dead letter).
+  /// Repeats the get until there is a message, for what arrives by a way of its own (a dead
+  /// letter).
   GotMessage need(std::string name) {
     auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < deadline) {
@@ -186,7 +198,8 @@ class BrokerTest : public testing::Test {
     ADD_FAILURE() << "no message in " << name;
     return {};
   }
-  std::vector<std::string> routed_to(std::string exchange_name, std::string key, const PropertiesView* properties = nullptr) {
+  std::vector<std::string> routed_to(std::string exchange_name, std::string key,
+                                     const PropertiesView* properties = nullptr) {
     std::vector<std::shared_ptr<QueueHandle>> targets;
     auto routed = vhost().route(guest, exchange_name, key, properties, targets);
     EXPECT_TRUE(routed) << routed.error().text;
@@ -196,7 +209,8 @@ class BrokerTest : public testing::Test {
     return names;
   }
   void put_policy(PolicyInfo policy, bool operators = false) {
-    auto put = ask<Answered<bool>>([&](auto answer) { management().put_policy(policy, operators, answer); });
+    auto put = ask<Answered<bool>>(
+        [&](auto answer) { management().put_policy(policy, operators, answer); });
     ASSERT_TRUE(put) << put.error().text;
   }
 

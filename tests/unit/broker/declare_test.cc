@@ -5,7 +5,8 @@
 namespace tarry {
 namespace {
 
-QueueDeclare with(std::vector<std::pair<std::string, FieldValue>> arguments, std::string name = "q") {
+QueueDeclare with(std::vector<std::pair<std::string, FieldValue>> arguments,
+                  std::string name = "q") {
   QueueDeclare d;
   d.name = std::move(name);
   d.durable = true;
@@ -30,20 +31,23 @@ TEST(Declare, EveryIntegerTypeIsTakenByValue) {
 }
 
 TEST(Declare, ValuesOutOfRangeAre406AndTheTextNamesArgumentQueueAndValue) {
-  for (const char* name : {"x-message-ttl", "x-max-length", "x-max-length-bytes", "x-consumer-timeout"}) {
+  for (const char* name :
+       {"x-message-ttl", "x-max-length", "x-max-length-bytes", "x-consumer-timeout"}) {
     EXPECT_TRUE(refusal({{name, FieldValue::int32(-1)}}).starts_with("406 ")) << name;
     EXPECT_EQ(refusal({{name, FieldValue::int32(0)}}), "accepted") << name;
   }
   EXPECT_EQ(refusal({{"x-expires", FieldValue::int32(0)}}),
-            "406 invalid arg 'x-expires' for queue 'q' in vhost '/': expected an integer of at least 1, got the value '0' "
+            "406 invalid arg 'x-expires' for queue 'q' in vhost '/': expected an integer of at "
+            "least 1, got the value '0' "
             "of type 'signedint'");
   EXPECT_TRUE(refusal({{"x-max-priority", FieldValue::int32(256)}}).starts_with("406 "));
   EXPECT_EQ(refusal({{"x-max-priority", FieldValue::int32(255)}}), "accepted");
 }
 
 TEST(Declare, WrongTypesAre406) {
-  for (const char* name : {"x-message-ttl", "x-expires", "x-max-length", "x-dead-letter-exchange", "x-overflow",
-                           "x-single-active-consumer", "x-queue-type", "x-max-priority"}) {
+  for (const char* name :
+       {"x-message-ttl", "x-expires", "x-max-length", "x-dead-letter-exchange", "x-overflow",
+        "x-single-active-consumer", "x-queue-type", "x-max-priority"}) {
     EXPECT_TRUE(refusal({{name, FieldValue{'d', 1.5}}}).starts_with("406 ")) << name;
   }
   EXPECT_TRUE(refusal({{"x-overflow", FieldValue::text("drop-tail")}}).starts_with("406 "));
@@ -51,8 +55,8 @@ TEST(Declare, WrongTypesAre406) {
 
 TEST(Declare, DeadLetterKeyNeedsAnExchange) {
   EXPECT_TRUE(refusal({{"x-dead-letter-routing-key", FieldValue::text("k")}}).starts_with("406 "));
-  auto checked = check_queue(
-      "/", with({{"x-dead-letter-routing-key", FieldValue::text("k")}, {"x-dead-letter-exchange", FieldValue::text("")}}));
+  auto checked = check_queue("/", with({{"x-dead-letter-routing-key", FieldValue::text("k")},
+                                        {"x-dead-letter-exchange", FieldValue::text("")}}));
   ASSERT_TRUE(checked);
   EXPECT_EQ(checked->settings.dead_letter_exchange, "");
   EXPECT_EQ(checked->settings.dead_letter_routing_key, "k");
@@ -62,7 +66,8 @@ TEST(Declare, QueueTypes) {
   EXPECT_EQ(refusal({{"x-queue-type", FieldValue::text("classic")}}), "accepted");
   EXPECT_TRUE(refusal({{"x-queue-type", FieldValue::text("jelly")}}).starts_with("406 "));
   EXPECT_TRUE(refusal({{"x-queue-type", FieldValue::text("stream")}}).starts_with("540 "));
-  EXPECT_TRUE(refusal({{"x-queue-type", FieldValue::text("stream")}, {"x-delayed-retry-min", FieldValue::int32(5)}})
+  EXPECT_TRUE(refusal({{"x-queue-type", FieldValue::text("stream")},
+                       {"x-delayed-retry-min", FieldValue::int32(5)}})
                   .starts_with("406 "));
   auto quorum = check_queue("/", with({{"x-queue-type", FieldValue::text("quorum")}}));
   ASSERT_TRUE(quorum);
@@ -73,14 +78,17 @@ TEST(Declare, QueueTypes) {
 }
 
 TEST(Declare, UnknownAndForeignArgumentsAreNoError) {
-  EXPECT_EQ(refusal({{"x-queue-mode", FieldValue::text("lazy")}, {"x-ha-policy", FieldValue::text("all")},
+  EXPECT_EQ(refusal({{"x-queue-mode", FieldValue::text("lazy")},
+                     {"x-ha-policy", FieldValue::text("all")},
                      {"my-own", FieldValue::boolean(true)}}),
             "accepted");
 }
 
 TEST(Declare, Rule3_RetryArgumentsOutOfRangeNameTheVhostToo) {
   std::string text = refusal({{"x-delayed-retry-min", FieldValue::int32(0)}});
-  EXPECT_TRUE(text.starts_with("406 invalid arg 'x-delayed-retry-min' for queue 'q' in vhost '/': ")) << text;
+  EXPECT_TRUE(
+      text.starts_with("406 invalid arg 'x-delayed-retry-min' for queue 'q' in vhost '/': "))
+      << text;
 }
 
 TEST(Declare, Rule1_MinTurnsRetriesOnAndTheDeclaredLimitIsKeptApartFromTheDefault) {
@@ -94,8 +102,10 @@ TEST(Declare, Rule1_MinTurnsRetriesOnAndTheDeclaredLimitIsKeptApartFromTheDefaul
 }
 
 TEST(Declare, Rule5_ANameTooLongForItsCompanionIs406) {
-  EXPECT_TRUE(check_queue("/", with({{"x-delayed-retry-min", FieldValue::int32(1)}}, std::string(245, 'n'))));
-  auto tooLong = check_queue("/", with({{"x-delayed-retry-min", FieldValue::int32(1)}}, std::string(246, 'n')));
+  EXPECT_TRUE(check_queue(
+      "/", with({{"x-delayed-retry-min", FieldValue::int32(1)}}, std::string(245, 'n'))));
+  auto tooLong = check_queue(
+      "/", with({{"x-delayed-retry-min", FieldValue::int32(1)}}, std::string(246, 'n')));
   ASSERT_FALSE(tooLong);
   EXPECT_EQ(tooLong.error().code, 406);
   EXPECT_NE(tooLong.error().text.find("amq.retry-"), std::string::npos);
@@ -114,28 +124,35 @@ std::string difference(FieldTable received, FieldTable current) {
 }
 
 TEST(Equivalence, TextsAreRabbitMqs) {
-  FieldTable none, one{{{"x-max-length", FieldValue::int32(1)}}}, two{{{"x-max-length", FieldValue::int64(2)}}};
+  FieldTable none, one{{{"x-max-length", FieldValue::int32(1)}}},
+      two{{{"x-max-length", FieldValue::int64(2)}}};
   EXPECT_EQ(difference(one, none),
-            "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received the value '1' of type 'signedint' but "
+            "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received the value '1' of "
+            "type 'signedint' but "
             "current is none");
   EXPECT_EQ(difference(none, one),
-            "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received none but current is the value '1' of "
+            "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received none but current "
+            "is the value '1' of "
             "type 'signedint'");
   EXPECT_EQ(difference(one, two),
-            "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received the value '1' of type 'signedint' but "
+            "inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received the value '1' of "
+            "type 'signedint' but "
             "current is the value '2' of type 'long'");
   QueueDeclare transient = with({});
   transient.durable = false;
   EXPECT_EQ(check_queue_equivalent("/", transient, {true, false, none}).error().text,
-            "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'false' but current is 'true'");
+            "inequivalent arg 'durable' for queue 'q' in vhost '/': received 'false' but current "
+            "is 'true'");
 }
 
 TEST(Equivalence, Rule6_WidthOfIntegersDoesNotMatter) {
   for (char type : std::string("bsIl")) {
-    EXPECT_EQ(difference({{{"x-delayed-retry-min", number(type, 50)}}}, {{{"x-delayed-retry-min", FieldValue::int32(50)}}}),
+    EXPECT_EQ(difference({{{"x-delayed-retry-min", number(type, 50)}}},
+                         {{{"x-delayed-retry-min", FieldValue::int32(50)}}}),
               "");
   }
-  EXPECT_NE(difference({{{"x-delayed-retry-max", FieldValue::int32(51)}}}, {{{"x-delayed-retry-max", FieldValue::int32(50)}}}),
+  EXPECT_NE(difference({{{"x-delayed-retry-max", FieldValue::int32(51)}}},
+                       {{{"x-delayed-retry-max", FieldValue::int32(50)}}}),
             "");
 }
 

@@ -12,7 +12,8 @@ using nlohmann::json;
 class Dumps : public BrokerTest {
  protected:
   std::vector<std::string> import(const json& dump, const std::string& vhost = "") {
-    auto report = ask<Answered<ImportReport>>([&](auto a) { management().import_definitions(vhost, dump.dump(), a); });
+    auto report = ask<Answered<ImportReport>>(
+        [&](auto a) { management().import_definitions(vhost, dump.dump(), a); });
     EXPECT_TRUE(report) << report.error().text;
     return report ? report->skipped : std::vector<std::string>();
   }
@@ -21,7 +22,9 @@ class Dumps : public BrokerTest {
     return text ? json::parse(*text) : json();
   }
   static bool names(const std::vector<std::string>& lines, std::string_view word) {
-    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(word) != std::string::npos; });
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(word) != std::string::npos;
+    });
   }
 };
 
@@ -55,7 +58,8 @@ TEST_F(Dumps, OneOfRabbitMq3ComesOver) {
   EXPECT_TRUE(management().user("ops"));
   EXPECT_EQ(management().user("ops")->limits.at("max-channels"), 9);
   EXPECT_EQ(management().topic_permissions().size(), 1u);
-  EXPECT_EQ(management().policies({"v"}, true)[0].definition, arguments({{"max-length", FieldValue::int32(10)}}));
+  EXPECT_EQ(management().policies({"v"}, true)[0].definition,
+            arguments({{"max-length", FieldValue::int32(10)}}));
   EXPECT_EQ(management().queue("v", "q")->operator_policy, "op");
   EXPECT_EQ(management().queue("v", "q")->policy, "ha");
   for (const VhostInfo& v : management().vhosts()) {
@@ -63,8 +67,8 @@ TEST_F(Dumps, OneOfRabbitMq3ComesOver) {
     EXPECT_EQ(v.limits.at("max-queues"), 50);
     EXPECT_EQ(v.tags, std::vector<std::string>{"t"});
   }
-  for (const char* word : {"user 'old'", "queue 's'", "ha-mode", "x-queue-mode", "component 'shovel'",
-                           "binding from 'x' to 's'", "max-length"}) {
+  for (const char* word : {"user 'old'", "queue 's'", "ha-mode", "x-queue-mode",
+                           "component 'shovel'", "binding from 'x' to 's'", "max-length"}) {
     EXPECT_TRUE(names(skipped, word)) << word;
   }
   EXPECT_EQ(skipped.size(), 7u);
@@ -72,15 +76,18 @@ TEST_F(Dumps, OneOfRabbitMq3ComesOver) {
 
 TEST_F(Dumps, EachEntryOfADumpOfAllVhostsSaysInWhichItBelongs) {
   const std::string text = R"({"queues": [{"name": "q", "durable": true}]})";
-  auto of_all = ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("", text, a); });
+  auto of_all =
+      ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("", text, a); });
   ASSERT_FALSE(of_all);
   EXPECT_EQ(of_all.error().code, 400);
   EXPECT_EQ(of_all.error().text, "queues: 'q' has no vhost: expected its name as a string");
-  EXPECT_TRUE(ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("/", text, a); }));
+  EXPECT_TRUE(
+      ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("/", text, a); }));
   EXPECT_TRUE(management().queue("/", "q"));
 }
 
-/// More queues than there are ids at hand: some wait for the disk, and what is bound to them must not be left out.
+/// More queues than there are ids at hand: some wait for the disk, and what is bound to them must
+/// not be left out.
 TEST_F(Dumps, BindingsComeOverAlsoWhereAQueueHadToWaitForItsId) {
   stop();
   queue_id_block = 4;
@@ -89,8 +96,12 @@ TEST_F(Dumps, BindingsComeOverAlsoWhereAQueueHadToWaitForItsId) {
   for (int i = 0; i < 30; ++i) {
     const std::string name = "q" + std::to_string(i);
     dump["queues"].push_back({{"name", name}, {"vhost", "/"}, {"durable", true}});
-    dump["bindings"].push_back({{"source", "amq.fanout"}, {"vhost", "/"}, {"destination", name},
-                                {"destination_type", "queue"}, {"routing_key", ""}, {"arguments", json::object()}});
+    dump["bindings"].push_back({{"source", "amq.fanout"},
+                                {"vhost", "/"},
+                                {"destination", name},
+                                {"destination_type", "queue"},
+                                {"routing_key", ""},
+                                {"arguments", json::object()}});
   }
   EXPECT_TRUE(import(dump).empty());
   EXPECT_EQ(exported()["bindings"].size(), 30u);
@@ -105,11 +116,17 @@ TEST_F(Dumps, AQueueIsNotLostForAnArgumentWithoutEffect) {
                 "arguments": {"x-queue-type": "quorum", "x-quorum-initial-group-size": 3}}]
   })"));
   ASSERT_TRUE(management().queue("/", "a"));
-  EXPECT_EQ(management().queue("/", "a")->arguments, arguments({{"x-max-length", FieldValue::int32(5)}}));
+  EXPECT_EQ(management().queue("/", "a")->arguments,
+            arguments({{"x-max-length", FieldValue::int32(5)}}));
   EXPECT_TRUE(management().queue("/", "b"));
-  EXPECT_TRUE(names(skipped, "queue 'a' in vhost '/': argument x-max-age left out: not allowed of queue type rabbit_classic_queue"));
-  EXPECT_TRUE(names(skipped, "argument x-queue-mode left out: not allowed: expected default or lazy, got the value 'fast'"));
-  EXPECT_TRUE(names(skipped, "argument x-quorum-initial-group-size is kept and has no effect here"));
+  EXPECT_TRUE(names(skipped,
+                    "queue 'a' in vhost '/': argument x-max-age left out: not allowed of queue "
+                    "type rabbit_classic_queue"));
+  EXPECT_TRUE(names(skipped,
+                    "argument x-queue-mode left out: not allowed: expected default or lazy, got "
+                    "the value 'fast'"));
+  EXPECT_TRUE(
+      names(skipped, "argument x-quorum-initial-group-size is kept and has no effect here"));
   EXPECT_EQ(skipped.size(), 3u);
 }
 
@@ -148,7 +165,8 @@ TEST_F(Dumps, OneOfLavinMqComesOver) {
   EXPECT_TRUE(names(skipped, "amq.retry-q"));
   EXPECT_EQ(skipped.size(), 1u);
   // Its exchange that delays is one here, too.
-  EXPECT_EQ(management().exchange("/", "d")->arguments, arguments({{"x-delayed-exchange", FieldValue::boolean(true)}}));
+  EXPECT_EQ(management().exchange("/", "d")->arguments,
+            arguments({{"x-delayed-exchange", FieldValue::boolean(true)}}));
   EXPECT_TRUE(management().queue("/", "amq.delayed-d"));
 }
 
@@ -160,11 +178,14 @@ TEST_F(Dumps, ARetryOverrideThatCannotBeHonouredIsNamed) {
   EXPECT_EQ(management().queue_retry("/", "q")->effective_limit, 2u);
   json other = dump;
   other["queues"][0]["retry_override"] = {{"limit", 3}};
-  EXPECT_TRUE(names(import(other), "queue 'q' in vhost '/': retry_override left out: the queue was there before"));
+  EXPECT_TRUE(names(import(other),
+                    "queue 'q' in vhost '/': retry_override left out: the queue was there before"));
   EXPECT_EQ(management().queue_retry("/", "q")->effective_limit, 2u);
   other["queues"][0]["name"] = "bad";
   other["queues"][0]["retry_override"] = {{"limit", "many"}};
-  EXPECT_TRUE(names(import(other), "queue 'bad' in vhost '/': retry_override left out: limit: it was string \"many\""));
+  EXPECT_TRUE(
+      names(import(other),
+            "queue 'bad' in vhost '/': retry_override left out: limit: it was string \"many\""));
   other["queues"][0]["name"] = "plain";
   other["queues"][0]["arguments"] = json::object();
   other["queues"][0]["retry_override"] = {{"limit", 3}};

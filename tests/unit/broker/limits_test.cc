@@ -12,20 +12,27 @@ class Limits : public BrokerTest {
   Answered<bool> put_vhost(VhostInfo info) {
     return ask<Answered<bool>>([&](auto a) { management().put_vhost(info, a); });
   }
-  void put_user(std::string name, std::optional<std::string> password, std::string hash = "", std::string algorithm = "") {
+  void put_user(std::string name, std::optional<std::string> password, std::string hash = "",
+                std::string algorithm = "") {
     UserInfo info;
     info.name = name;
     info.password_hash = hash;
     if (!algorithm.empty()) info.hashing_algorithm = algorithm;
     ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_user(info, password, a); }));
-    ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_permission({name, "/", ".*", ".*", ".*"}, a); }));
+    ASSERT_TRUE(ask<Answered<bool>>([&](auto a) {
+      management().put_permission({name, "/", ".*", ".*", ".*"}, a);
+    }));
   }
   Answered<bool> topic(std::string write, std::string read, std::string exchange = "amq.topic") {
-    return ask<Answered<bool>>([&](auto a) { management().put_topic_permission({"app", "/", exchange, write, read}, a); });
+    return ask<Answered<bool>>([&](auto a) {
+      management().put_topic_permission({"app", "/", exchange, write, read}, a);
+    });
   }
   bool logs_in(std::string user, std::string password) {
     return on_shard<bool>([&](auto answer) {
-      broker_->access().log_in(user, password, {"127.0.0.1", true}, [answer](std::unique_ptr<Login> login) { answer(login != nullptr); });
+      broker_->access().log_in(
+          user, password, {"127.0.0.1", true},
+          [answer](std::unique_ptr<Login> login) { answer(login != nullptr); });
     });
   }
   Answered<Routed> routes(const Login& login, std::string exchange, std::string key) {
@@ -53,8 +60,9 @@ TEST_F(Limits, AVhostTakesNoMoreQueuesThanItsLimit) {
   auto refused = declare(queue("b"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, 406);
-  EXPECT_EQ(refused.error().text, "cannot declare queue 'b' in vhost '/': queue limit in vhost '/' (1) is reached");
-  EXPECT_TRUE(declare(queue("a")));   // it is there already
+  EXPECT_EQ(refused.error().text,
+            "cannot declare queue 'b' in vhost '/': queue limit in vhost '/' (1) is reached");
+  EXPECT_TRUE(declare(queue("a")));  // it is there already
   restart();
   EXPECT_FALSE(declare(queue("b")));
   ASSERT_TRUE(vhost_limit("max-queues", std::nullopt));
@@ -72,9 +80,11 @@ TEST_F(Limits, ConnectionsOfAVhostAndOfAUserAreCounted) {
   auto refused = broker_->access().open_vhost(app, "/");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, 530);
-  EXPECT_EQ(refused.error().text, "access to vhost '/' refused for user 'app': connection limit (2) is reached");
+  EXPECT_EQ(refused.error().text,
+            "access to vhost '/' refused for user 'app': connection limit (2) is reached");
   ASSERT_TRUE(vhost_limit("max-connections", -1));
-  ASSERT_TRUE(ask<Answered<void>>([&](auto a) { management().put_user_limit("app", "max-connections", 1, a); }));
+  ASSERT_TRUE(ask<Answered<void>>(
+      [&](auto a) { management().put_user_limit("app", "max-connections", 1, a); }));
   EXPECT_EQ(broker_->access().open_vhost(app, "/").error().text,
             "connection refused for user 'app': user connection limit (1) is reached");
   EXPECT_TRUE(broker_->access().open_vhost(guest, "/"));
@@ -85,7 +95,8 @@ TEST_F(Limits, ChannelsOfAUserAreCountedOverHisConnections) {
   put_user("app", "pw");
   const Login app{"app"};
   EXPECT_TRUE(vhost().may_open_channel(app));
-  ASSERT_TRUE(ask<Answered<void>>([&](auto a) { management().put_user_limit("app", "max-channels", 3, a); }));
+  ASSERT_TRUE(ask<Answered<void>>(
+      [&](auto a) { management().put_user_limit("app", "max-channels", 3, a); }));
   connect(1, "app", 2);
   EXPECT_TRUE(vhost().may_open_channel(app));
   connect(2, "app", 1);
@@ -105,14 +116,16 @@ TEST_F(Limits, TopicPermissionsRuleKeysOfThatExchangeAtOnce) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, 403);
   EXPECT_EQ(refused.error().text,
-            "write access to topic 'secret.1' in exchange 'amq.topic' in vhost '/' refused for user 'app'");
+            "write access to topic 'secret.1' in exchange 'amq.topic' in vhost '/' refused for "
+            "user 'app'");
   EXPECT_TRUE(routes(app, "amq.direct", "secret.1"));
   EXPECT_TRUE(routes(guest, "amq.topic", "secret.1"));
   EXPECT_FALSE(bind({"amq.topic", "q", "secret.#", true, {}}, &app));
   EXPECT_TRUE(bind({"amq.topic", "q", "pub.#", true, {}}, &app));
   restart();
   EXPECT_FALSE(routes(app, "amq.topic", "secret.1"));
-  ASSERT_TRUE(ask<Answered<void>>([&](auto a) { management().delete_topic_permission("app", "/", "", a); }));
+  ASSERT_TRUE(ask<Answered<void>>(
+      [&](auto a) { management().delete_topic_permission("app", "/", "", a); }));
   EXPECT_TRUE(routes(app, "amq.topic", "secret.1"));
   EXPECT_EQ(topic("(", "x").error().code, 400);
 }
@@ -122,7 +135,9 @@ TEST_F(Limits, AUserNameInATopicPermissionIsTakenLiterally) {
   ASSERT_TRUE(topic("^{username}$", ".*"));
   Login dotted{"a.p"};
   put_user("a.p", "pw");
-  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_topic_permission({"a.p", "/", "amq.topic", "^{username}$", ""}, a); }));
+  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) {
+    management().put_topic_permission({"a.p", "/", "amq.topic", "^{username}$", ""}, a);
+  }));
   EXPECT_TRUE(routes(dotted, "amq.topic", "a.p"));
   EXPECT_FALSE(routes(dotted, "amq.topic", "axp"));
 }
@@ -138,7 +153,7 @@ TEST_F(Limits, AVhostsDefaultQueueTypeGoesToQueuesThatNameNone) {
   EXPECT_EQ(management().queue("/", "c")->type, "classic");
   info.default_queue_type = "classic";
   ASSERT_TRUE(put_vhost(info));
-  EXPECT_TRUE(declare(queue("q")));   // one that is there keeps its type
+  EXPECT_TRUE(declare(queue("q")));  // one that is there keeps its type
   info.default_queue_type = "stream";
   EXPECT_EQ(put_vhost(info).error().code, 400);
 }
@@ -148,7 +163,8 @@ TEST_F(Limits, AProtectedVhostIsNotDeleted) {
   info.name = "v";
   info.protected_from_deletion = true;
   ASSERT_TRUE(put_vhost(info));
-  EXPECT_EQ(ask<Answered<void>>([&](auto a) { management().delete_vhost("v", a); }).error().code, 412);
+  EXPECT_EQ(ask<Answered<void>>([&](auto a) { management().delete_vhost("v", a); }).error().code,
+            412);
   info.protected_from_deletion = false;
   ASSERT_TRUE(put_vhost(info));
   EXPECT_TRUE(ask<Answered<void>>([&](auto a) { management().delete_vhost("v", a); }));
@@ -156,12 +172,13 @@ TEST_F(Limits, AProtectedVhostIsNotDeleted) {
 
 TEST_F(Limits, BcryptHashesOfOtherBrokersLogIn) {
   // bcrypt of "secret" with cost 4.
-  put_user("lavin", std::nullopt, "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW", "bcrypt");
+  put_user("lavin", std::nullopt, "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW",
+           "bcrypt");
   UserInfo made = *management().user("lavin");
   EXPECT_EQ(made.hashing_algorithm, "bcrypt");
   EXPECT_FALSE(logs_in("lavin", "wrong"));
   EXPECT_TRUE(logs_in("lavin", "secret"));
-  EXPECT_TRUE(logs_in("lavin", "secret"));   // remembered
+  EXPECT_TRUE(logs_in("lavin", "secret"));  // remembered
   EXPECT_FALSE(logs_in("lavin", "wrong"));
 }
 

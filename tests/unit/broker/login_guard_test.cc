@@ -9,7 +9,7 @@ LoginOrigin from(std::string address) { return {std::move(address), false}; }
 SteadyTime second(int64_t n) { return SteadyTime{n * 1'000'000'000}; }
 
 TEST(LoginGuard, AfterItsShareOfFailuresAnAddressIsNotHeardUntilTimeHasPassed) {
-  LoginGuard guard(4);   // one every 15 s in the long run
+  LoginGuard guard(4);  // one every 15 s in the long run
   for (int n = 0; n < 4; ++n) {
     EXPECT_TRUE(guard.may_try(from("192.0.2.1"), second(100)));
     EXPECT_EQ(guard.failed(from("192.0.2.1"), second(100)), n == 3);
@@ -46,7 +46,8 @@ TEST(LoginGuard, ThisMachineIsNotCountedAndZeroIsNoCap) {
 TEST(LoginGuard, ManyAddressesDoNotMakeItForgetHowToRefuse) {
   LoginGuard guard(1);
   for (int n = 0; n < 40'000; ++n) {
-    const std::string address = "10." + std::to_string(n >> 16) + "." + std::to_string(n >> 8 & 255) + "." + std::to_string(n & 255);
+    const std::string address = "10." + std::to_string(n >> 16) + "." +
+                                std::to_string(n >> 8 & 255) + "." + std::to_string(n & 255);
     ASSERT_TRUE(guard.failed(from(address), second(0)));
     ASSERT_FALSE(guard.may_try(from(address), second(0)));
   }

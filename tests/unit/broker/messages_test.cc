@@ -31,7 +31,8 @@ TEST_F(Messages, PublishTellsWhetherAQueueTookIt) {
 }
 
 TEST_F(Messages, AFullQueueWithRejectPublishIsNotRouted) {
-  ASSERT_TRUE(declare(queue("q", arguments({{"x-max-length", FieldValue::int32(1)}, {"x-overflow", FieldValue::text("reject-publish")}}))));
+  ASSERT_TRUE(declare(queue("q", arguments({{"x-max-length", FieldValue::int32(1)},
+                                            {"x-overflow", FieldValue::text("reject-publish")}}))));
   EXPECT_TRUE(*publish("", "q", "1"));
   EXPECT_FALSE(*publish("", "q", "2"));
 }
@@ -51,10 +52,17 @@ TEST_F(Messages, Rule42_PeekingPutsBackInOrderAndRaisesNoCounter) {
 TEST_F(Messages, Rule20_PublishingToACompanionOverHttpIsNotRouted) {
   ASSERT_TRUE(declare(queue("q", arguments({{"x-delayed-retry-min", FieldValue::int32(60000)}}))));
   EXPECT_FALSE(*publish("", "amq.retry-q", "m"));
-  EXPECT_EQ(ask<Answered<bool>>([&](auto a) { management().declare_queue(guest, "/", queue("amq.retry-z"), a); }).error().code, 400);
+  EXPECT_EQ(ask<Answered<bool>>(
+                [&](auto a) { management().declare_queue(guest, "/", queue("amq.retry-z"), a); })
+                .error()
+                .code,
+            400);
   EXPECT_EQ(ask<Answered<std::string>>([&](auto a) {
               management().bind(guest, "/", {"amq.direct", "amq.retry-q", "k", true, {}}, a);
-            }).error().code, 400);
+            })
+                .error()
+                .code,
+            400);
 }
 
 TEST_F(Messages, Rule21_AnOperatorEmptiesTheCompanion) {
@@ -66,7 +74,8 @@ TEST_F(Messages, Rule21_AnOperatorEmptiesTheCompanion) {
   while (waiting() != 1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   EXPECT_EQ(waiting(), 1u);
   EXPECT_EQ(management().queue("/", "q")->numbers.delayed, 1u);
-  auto purged = ask<Answered<uint64_t>>([&](auto a) { management().purge_queue(guest, "/", "amq.retry-q", a); });
+  auto purged = ask<Answered<uint64_t>>(
+      [&](auto a) { management().purge_queue(guest, "/", "amq.retry-q", a); });
   ASSERT_TRUE(purged);
   EXPECT_EQ(*purged, 1u);
   while (waiting() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
@@ -92,7 +101,8 @@ TEST_F(Messages, ARejectionDeadLettersThroughTheDefaultExchange) {
 
 TEST_F(Messages, ADeadLetterReachesEveryBoundQueueOnBothShards) {
   ASSERT_TRUE(declare_exchange(exchange("dlx", "fanout")));
-  ASSERT_TRUE(declare(queue("q", arguments({{"x-dead-letter-exchange", FieldValue::text("dlx")}}))));
+  ASSERT_TRUE(
+      declare(queue("q", arguments({{"x-dead-letter-exchange", FieldValue::text("dlx")}}))));
   for (std::string name : {"a", "b", "c", "d"}) {
     ASSERT_TRUE(declare(queue(name)));
     ASSERT_TRUE(bind({"dlx", name, "", true, {}}));
@@ -105,7 +115,8 @@ TEST_F(Messages, ADeadLetterReachesEveryBoundQueueOnBothShards) {
 }
 
 TEST_F(Messages, Rule32_AMissingDeadLetterExchangeDropsAndIsCounted) {
-  ASSERT_TRUE(declare(queue("q", arguments({{"x-dead-letter-exchange", FieldValue::text("nowhere")}}))));
+  ASSERT_TRUE(
+      declare(queue("q", arguments({{"x-dead-letter-exchange", FieldValue::text("nowhere")}}))));
   ASSERT_TRUE(*publish("", "q", "m"));
   ASSERT_EQ(get("q", 1, GetMode::reject_requeue_false).size(), 1u);
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -121,7 +132,8 @@ TEST_F(Messages, Rule20_DeadLetterKeysSkipTheCompanion) {
   ASSERT_TRUE(*publish("", "q", "m"));
   ASSERT_EQ(get("q", 1, GetMode::reject_requeue_false).size(), 1u);
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (management().queue("/", "q")->numbers.dropped.empty() && std::chrono::steady_clock::now() < deadline) {
+  while (management().queue("/", "q")->numbers.dropped.empty() &&
+         std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
   }
   EXPECT_EQ(management().queue("/", "q")->numbers.dropped["rejected"], 1u);
@@ -153,7 +165,9 @@ TEST_F(Messages, BccIsKeptWhileAMessageWaitsForItsDelay) {
     ASSERT_TRUE(bind({"later", name, name, true, {}}));
   }
   FieldArray keys{FieldValue::text("hidden")};
-  EXPECT_TRUE(*publish("later", "to", "m", arguments({{"x-delay", FieldValue::int32(1)}, {"BCC", FieldValue::array(keys)}})));
+  EXPECT_TRUE(
+      *publish("later", "to", "m",
+               arguments({{"x-delay", FieldValue::int32(1)}, {"BCC", FieldValue::array(keys)}})));
   for (const char* name : {"to", "hidden"}) {
     const GotMessage got = need(name);
     EXPECT_EQ(got.body, "m");

@@ -19,11 +19,13 @@ TEST(Passwords, AHashMadeHereMatchesItsPasswordOnly) {
 
 TEST(Passwords, AHashFromRabbitMqsDocumentationMatches) {
   // Salt 908D C60A, password "test12".
-  EXPECT_TRUE(password_matches("kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", kSha256, "test12"));
+  EXPECT_TRUE(
+      password_matches("kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR", kSha256, "test12"));
 }
 
 TEST(Passwords, NothingMatchesWhatIsNoHash) {
-  for (const char* hash : {"", "x", "====", "AAAA", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2PO"}) {
+  for (const char* hash :
+       {"", "x", "====", "AAAA", "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2PO"}) {
     EXPECT_FALSE(password_matches(hash, kSha256, "test12")) << hash;
   }
   EXPECT_FALSE(password_matches(hash_password("a"), "rabbit_password_hashing_md5", "a"));

@@ -25,7 +25,8 @@ class Persistence : public BrokerTest {
     ASSERT_TRUE(bind({"transient", "q", "k", true, {}}));
     ASSERT_TRUE(bind({"amq.topic", "short-lived", "k", true, {}}));
     put_policy({"/", "p", "^q$", "queues", 3, arguments({{"max-length", FieldValue::int32(7)}})});
-    put_policy({"/", "o", ".*", "queues", 0, arguments({{"expires", FieldValue::int32(60000)}})}, true);
+    put_policy({"/", "o", ".*", "queues", 0, arguments({{"expires", FieldValue::int32(60000)}})},
+               true);
   }
   static FieldTable retry_arguments() {
     return arguments({{"x-delayed-retry-min", FieldValue::int32(500)},
@@ -33,7 +34,9 @@ class Persistence : public BrokerTest {
                       {"x-dead-letter-exchange", FieldValue::text("")}});
   }
   static FieldTable binding_arguments() {
-    return arguments({{"x-match", FieldValue::text("all")}, {"a", FieldValue::int32(1)}, {"b", FieldValue::text("two")}});
+    return arguments({{"x-match", FieldValue::text("all")},
+                      {"a", FieldValue::int32(1)},
+                      {"b", FieldValue::text("two")}});
   }
   json exported(std::string vhost_name = "") {
     auto text = management().export_definitions(vhost_name);
@@ -41,7 +44,8 @@ class Persistence : public BrokerTest {
     return text ? json::parse(*text) : json();
   }
   Answered<ImportReport> import(const json& dump) {
-    return ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("", dump.dump(), a); });
+    return ask<Answered<ImportReport>>(
+        [&](auto a) { management().import_definitions("", dump.dump(), a); });
   }
   size_t bindings_from(const std::string& source) {
     size_t count = 0;
@@ -95,7 +99,9 @@ TEST_F(Persistence, WhatWasDeletedStaysAway) {
 TEST_F(Persistence, UnbindWithArgumentsInAnotherOrderAndWidthIsDurable) {
   declare_a_little_of_everything();
   ASSERT_TRUE(unbind({"x", "q", "", true,
-                      arguments({{"b", FieldValue::text("two")}, {"a", FieldValue::int64(1)}, {"x-match", FieldValue::text("all")}})}));
+                      arguments({{"b", FieldValue::text("two")},
+                                 {"a", FieldValue::int64(1)},
+                                 {"x-match", FieldValue::text("all")}})}));
   restart();
   EXPECT_EQ(bindings_from("x"), 1u);
 }
@@ -119,9 +125,11 @@ TEST_F(Persistence, ExportedDefinitionsAreRabbitMqsShape) {
   EXPECT_EQ(dump["vhosts"][0]["name"], "/");
   EXPECT_EQ(dump["permissions"][0]["configure"], ".*");
   EXPECT_EQ(dump["exchanges"].size(), 2u);
-  ASSERT_EQ(dump["queues"].size(), 1u);   // neither the transient one nor the companion (retry-spec 21)
-  EXPECT_EQ(dump["queues"][0]["arguments"],
-            json({{"x-delayed-retry-min", 500}, {"x-delivery-limit", 5}, {"x-dead-letter-exchange", ""}}));
+  ASSERT_EQ(dump["queues"].size(),
+            1u);  // neither the transient one nor the companion (retry-spec 21)
+  EXPECT_EQ(dump["queues"][0]["arguments"], json({{"x-delayed-retry-min", 500},
+                                                  {"x-delivery-limit", 5},
+                                                  {"x-dead-letter-exchange", ""}}));
   EXPECT_EQ(dump["bindings"].size(), 2u);
   EXPECT_EQ(dump["policies"][0]["definition"], json({{"max-length", 7}}));
   EXPECT_EQ(dump["operator_policies"][0]["name"], "o");
@@ -146,8 +154,9 @@ TEST_F(Persistence, DefinitionsGoRound) {
 }
 
 TEST_F(Persistence, Rule21_ImportLeavesCompanionsOutAndNamesThem) {
-  auto report = import({{"queues", json::array({{{"name", "amq.retry-q"}, {"vhost", "/"}, {"durable", true}},
-                                                {{"name", "q"}, {"vhost", "/"}, {"durable", true}}})}});
+  auto report =
+      import({{"queues", json::array({{{"name", "amq.retry-q"}, {"vhost", "/"}, {"durable", true}},
+                                      {{"name", "q"}, {"vhost", "/"}, {"durable", true}}})}});
   ASSERT_TRUE(report);
   ASSERT_EQ(report->skipped.size(), 1u);
   EXPECT_NE(report->skipped[0].find("amq.retry-q"), std::string::npos);
@@ -156,8 +165,12 @@ TEST_F(Persistence, Rule21_ImportLeavesCompanionsOutAndNamesThem) {
 }
 
 TEST_F(Persistence, Rule7_ImportedPoliciesLoseTheirRetryKeysAndTheAnswerNamesThem) {
-  auto report = import({{"policies", json::array({{{"name", "p"}, {"vhost", "/"}, {"pattern", ".*"},
-                                                   {"definition", {{"delayed-retry-min", 5}, {"max-length", 3}}}}})}});
+  auto report =
+      import({{"policies",
+               json::array({{{"name", "p"},
+                             {"vhost", "/"},
+                             {"pattern", ".*"},
+                             {"definition", {{"delayed-retry-min", 5}, {"max-length", 3}}}}})}});
   ASSERT_TRUE(report);
   ASSERT_EQ(report->skipped.size(), 1u);
   EXPECT_NE(report->skipped[0].find("delayed-retry-min"), std::string::npos);
@@ -167,15 +180,25 @@ TEST_F(Persistence, Rule7_ImportedPoliciesLoseTheirRetryKeysAndTheAnswerNamesThe
 }
 
 TEST_F(Persistence, AMalformedImportDoesNothing) {
-  EXPECT_EQ(ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("", "{", a); }).error().code, 400);
-  EXPECT_EQ(import({{"queues", json::array({{{"name", "q"}, {"vhost", "/"}}, 5})}}).error().code, 400);
+  EXPECT_EQ(
+      ask<Answered<ImportReport>>([&](auto a) { management().import_definitions("", "{", a); })
+          .error()
+          .code,
+      400);
+  EXPECT_EQ(import({{"queues", json::array({{{"name", "q"}, {"vhost", "/"}}, 5})}}).error().code,
+            400);
   EXPECT_FALSE(management().queue("/", "q"));
 }
 
 TEST_F(Persistence, AVhostGoesWithEverythingInIt) {
-  ASSERT_TRUE(*ask<Answered<bool>>([&](auto a) { management().put_vhost(VhostInfo{.name = "v", .description = "for tests"}, a); }));
-  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_permission({"guest", "v", ".*", ".*", ".*"}, a); }));
-  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().declare_queue(guest, "v", queue("q"), a); }));
+  ASSERT_TRUE(*ask<Answered<bool>>([&](auto a) {
+    management().put_vhost(VhostInfo{.name = "v", .description = "for tests"}, a);
+  }));
+  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) {
+    management().put_permission({"guest", "v", ".*", ".*", ".*"}, a);
+  }));
+  ASSERT_TRUE(
+      ask<Answered<bool>>([&](auto a) { management().declare_queue(guest, "v", queue("q"), a); }));
   restart();
   ASSERT_TRUE(management().queue("v", "q"));
   ASSERT_TRUE(ask<Answered<void>>([&](auto a) { management().delete_vhost("v", a); }));

@@ -7,10 +7,13 @@ namespace {
 
 PolicyInfo info(std::string name, std::string pattern, int64_t priority, FieldTable definition,
                 std::string apply_to = "all") {
-  return {"/", std::move(name), std::move(pattern), std::move(apply_to), priority, std::move(definition)};
+  return {"/",      std::move(name),      std::move(pattern), std::move(apply_to),
+          priority, std::move(definition)};
 }
 
-FieldTable number(std::string key, int64_t value) { return {{{std::move(key), FieldValue::int64(value)}}}; }
+FieldTable number(std::string key, int64_t value) {
+  return {{{std::move(key), FieldValue::int64(value)}}};
+}
 
 std::string refusal(PolicyInfo policy, bool operators = false) {
   auto checked = check_policy(std::move(policy), operators);
@@ -19,7 +22,8 @@ std::string refusal(PolicyInfo policy, bool operators = false) {
 
 TEST(Policies, Rule7_RetryKeysAre400AndTheReasonPointsAtTheOverride) {
   for (bool operators : {false, true}) {
-    for (const char* key : {"delayed-retry-min", "delayed-retry-multiplier", "delayed-retry-max", "delayed-retry-type"}) {
+    for (const char* key : {"delayed-retry-min", "delayed-retry-multiplier", "delayed-retry-max",
+                            "delayed-retry-type"}) {
       std::string text = refusal(info("p", ".*", 0, number(key, 5)), operators);
       EXPECT_TRUE(text.starts_with("400 ")) << text;
       EXPECT_NE(text.find("override"), std::string::npos) << text;
@@ -28,18 +32,25 @@ TEST(Policies, Rule7_RetryKeysAre400AndTheReasonPointsAtTheOverride) {
 }
 
 TEST(Policies, BadThingsAre400AndNameTheKey) {
-  EXPECT_NE(refusal(info("p", ".*", 0, number("max-lenght", 5))).find("max-lenght"), std::string::npos);
+  EXPECT_NE(refusal(info("p", ".*", 0, number("max-lenght", 5))).find("max-lenght"),
+            std::string::npos);
   EXPECT_TRUE(refusal(info("p", ".*", 0, number("expires", 0))).starts_with("400 "));
   EXPECT_TRUE(refusal(info("p", ".*", 0, number("dead-letter-exchange", 1))).starts_with("400 "));
-  EXPECT_TRUE(refusal(info("p", ".*", 0, {{{"max-length", FieldValue::text("5")}}})).starts_with("400 "));
-  EXPECT_TRUE(refusal(info("p", ".*", 0, {{{"overflow", FieldValue::text("spill")}}})).starts_with("400 "));
+  EXPECT_TRUE(
+      refusal(info("p", ".*", 0, {{{"max-length", FieldValue::text("5")}}})).starts_with("400 "));
+  EXPECT_TRUE(
+      refusal(info("p", ".*", 0, {{{"overflow", FieldValue::text("spill")}}})).starts_with("400 "));
   EXPECT_TRUE(refusal(info("p", "(", 0, number("max-length", 5))).starts_with("400 "));
-  EXPECT_TRUE(refusal(info("p", ".*", 0, number("max-length", 5), "everything")).starts_with("400 "));
+  EXPECT_TRUE(
+      refusal(info("p", ".*", 0, number("max-length", 5), "everything")).starts_with("400 "));
   EXPECT_TRUE(refusal(info("p", ".*", 0, {})).starts_with("400 "));
   // The second of two keys is looked at as well.
-  EXPECT_TRUE(refusal(info("p", ".*", 0, {{{"max-length", FieldValue::int32(1)}, {"expires", FieldValue::text("x")}}}))
+  EXPECT_TRUE(
+      refusal(info("p", ".*", 0,
+                   {{{"max-length", FieldValue::int32(1)}, {"expires", FieldValue::text("x")}}}))
+          .starts_with("400 "));
+  EXPECT_TRUE(refusal(info("p", ".*", 0, {{{"dead-letter-exchange", FieldValue::text("x")}}}), true)
                   .starts_with("400 "));
-  EXPECT_TRUE(refusal(info("p", ".*", 0, {{{"dead-letter-exchange", FieldValue::text("x")}}}), true).starts_with("400 "));
   EXPECT_EQ(refusal(info("p", ".*", 0, number("max-length", 5))), "");
 }
 
@@ -59,8 +70,14 @@ TEST(Policies, HighestPriorityThatMatchesRules) {
 }
 
 TEST(Policies, OperatorNumbersWinWhereLower) {
-  Policy mine = *check_policy(info("p", ".*", 0, {{{"max-length", FieldValue::int32(10)}, {"expires", FieldValue::int32(5)}}}), false);
-  Policy theirs = *check_policy(info("o", ".*", 0, {{{"max-length", FieldValue::int32(3)}, {"expires", FieldValue::int32(9)}}}), true);
+  Policy mine = *check_policy(
+      info("p", ".*", 0,
+           {{{"max-length", FieldValue::int32(10)}, {"expires", FieldValue::int32(5)}}}),
+      false);
+  Policy theirs = *check_policy(
+      info("o", ".*", 0,
+           {{{"max-length", FieldValue::int32(3)}, {"expires", FieldValue::int32(9)}}}),
+      true);
   FieldTable merged = merge_definitions(&mine, &theirs);
   EXPECT_EQ(merged.find("max-length")->integer(), 3);
   EXPECT_EQ(merged.find("expires")->integer(), 5);
@@ -90,10 +107,13 @@ TEST(Policies, Rule7_DefaultLimitCountsOnlyIfNeitherArgumentNorPolicySaysOne) {
   three.delivery_limit = 3;
   EXPECT_EQ(effective_settings(none, false, true, {}).delivery_limit, 20u);
   EXPECT_EQ(effective_settings(none, false, false, {}).delivery_limit, std::nullopt);
-  EXPECT_EQ(effective_settings(none, false, true, number("delivery-limit", 50)).delivery_limit, 50u);
-  EXPECT_EQ(effective_settings(three, false, true, number("delivery-limit", 50)).delivery_limit, 3u);
+  EXPECT_EQ(effective_settings(none, false, true, number("delivery-limit", 50)).delivery_limit,
+            50u);
+  EXPECT_EQ(effective_settings(three, false, true, number("delivery-limit", 50)).delivery_limit,
+            3u);
   EXPECT_EQ(effective_settings(three, false, true, number("delivery-limit", 1)).delivery_limit, 1u);
-  EXPECT_EQ(effective_settings(none, false, true, number("delivery-limit", -1)).delivery_limit, 20u);
+  EXPECT_EQ(effective_settings(none, false, true, number("delivery-limit", -1)).delivery_limit,
+            20u);
   EXPECT_EQ(effective_settings(none, false, true, number("delivery-limit", 0)).delivery_limit, 0u);
 }
 
@@ -106,10 +126,12 @@ TEST(Policies, AnEmptyPatternAllowsNothing) {
 }
 
 TEST(Policies, ImportedPoliciesLoseWhatIsNotOurs) {
-  PolicyInfo p = info("p", ".*", 0, {{{"max-length", FieldValue::int32(1)},
-                                     {"delayed-retry-min", FieldValue::int32(1)},
-                                     {"ha-mode", FieldValue::text("all")}}});
-  EXPECT_EQ(remove_unknown_keys(p, false), (std::vector<std::string>{"delayed-retry-min", "ha-mode"}));
+  PolicyInfo p = info("p", ".*", 0,
+                      {{{"max-length", FieldValue::int32(1)},
+                        {"delayed-retry-min", FieldValue::int32(1)},
+                        {"ha-mode", FieldValue::text("all")}}});
+  EXPECT_EQ(remove_unknown_keys(p, false),
+            (std::vector<std::string>{"delayed-retry-min", "ha-mode"}));
   EXPECT_EQ(refusal(p), "");
 }
 

@@ -1,4 +1,5 @@
-// amq.retry as an exchange, the retry override, and the dead-letter strategy (retry-spec 35, 36, 41).
+// amq.retry as an exchange, the retry override, and the dead-letter strategy (retry-spec 35, 36,
+// 41).
 #include "broker_fixture.h"
 
 namespace tarry {
@@ -7,7 +8,8 @@ namespace {
 class RetryOverrides : public BrokerTest {
  protected:
   static FieldTable retry_arguments_of(int64_t min, int64_t limit) {
-    return arguments({{"x-delayed-retry-min", FieldValue::int64(min)}, {"x-delivery-limit", FieldValue::int64(limit)}});
+    return arguments({{"x-delayed-retry-min", FieldValue::int64(min)},
+                      {"x-delivery-limit", FieldValue::int64(limit)}});
   }
   Answered<void> put_override(std::string name, RetryOverride changes) {
     return ask<Answered<void>>(
@@ -73,8 +75,9 @@ TEST_F(RetryOverrides, Rule36_OnlyForQueuesWithRetriesAndForWhoMayConfigureThem)
   EXPECT_EQ(management().queue_retry("nowhere", "q").error().code, 404);
   ASSERT_TRUE(declare(queue("q", retry_arguments_of(500, 5))));
   const Login stranger{"stranger"};
-  auto answer = ask<Answered<void>>(
-      [&](auto done) { management().put_retry_override(stranger, "/", "q", changes_of(20, {}), done); });
+  auto answer = ask<Answered<void>>([&](auto done) {
+    management().put_retry_override(stranger, "/", "q", changes_of(20, {}), done);
+  });
   EXPECT_EQ(refused(answer).code, 403);
   EXPECT_TRUE(management().queue_retry("/", "q")->changes.empty());
 }
@@ -129,7 +132,8 @@ TEST_F(RetryOverrides, Rule41_TheStrategyIsAnArgumentOrAPolicy) {
   ASSERT_TRUE(declare(queue("policy", to_nowhere({}))));
   ASSERT_TRUE(declare(queue("once", to_nowhere("at-most-once"))));
   EXPECT_FALSE(declare(queue("bad", to_nowhere("sometimes"))));
-  put_policy({"/", "p", ".*", "queues", 0, arguments({{"dead-letter-strategy", FieldValue::text("at-least-once")}})});
+  put_policy({"/", "p", ".*", "queues", 0,
+              arguments({{"dead-letter-strategy", FieldValue::text("at-least-once")}})});
   for (const char* name : {"argument", "policy", "once"}) {
     ASSERT_TRUE(publish("", name, name));
     ASSERT_EQ(get(name, 1, GetMode::reject_requeue_false).size(), 1u);

@@ -6,7 +6,9 @@ namespace {
 using Topology = BrokerTest;
 using Names = std::vector<std::string>;
 
-std::string error_of(const Result<void, PeerError>& r) { return r ? "" : std::to_string(r.error().code) + " " + r.error().text; }
+std::string error_of(const Result<void, PeerError>& r) {
+  return r ? "" : std::to_string(r.error().code) + " " + r.error().text;
+}
 template <class T>
 std::string error_of(const Result<T, PeerError>& r) {
   return r ? "" : std::to_string(r.error().code) + " " + r.error().text;
@@ -30,7 +32,8 @@ TEST_F(Topology, ARedeclarationGivesTheCountsAndADifferentOneIsRefused) {
   ASSERT_TRUE(again) << again.error().text;
   EXPECT_EQ(again->message_count, 1u);
   EXPECT_EQ(error_of(declare(queue("q"))),
-            "406 inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received none but current is the value '5' of "
+            "406 inequivalent arg 'x-max-length' for queue 'q' in vhost '/': received none but "
+            "current is the value '5' of "
             "type 'signedint'");
 }
 
@@ -52,14 +55,18 @@ TEST_F(Topology, ServerNamedQueuesDiffer) {
 }
 
 TEST_F(Topology, ReservedNamesAreRefused) {
-  EXPECT_EQ(error_of(declare(queue("amq.mine"))), "403 queue name 'amq.mine' contains reserved prefix 'amq.*'");
+  EXPECT_EQ(error_of(declare(queue("amq.mine"))),
+            "403 queue name 'amq.mine' contains reserved prefix 'amq.*'");
   EXPECT_EQ(error_of(declare_exchange(exchange("amq.mine", "direct"))),
             "403 exchange name 'amq.mine' contains reserved prefix 'amq.*'");
-  EXPECT_EQ(error_of(declare_exchange(exchange("", "direct"))), "403 operation not permitted on the default exchange");
-  EXPECT_EQ(error_of(delete_exchange("amq.direct")), "403 deletion of system exchange 'amq.direct' in vhost '/' not allowed");
+  EXPECT_EQ(error_of(declare_exchange(exchange("", "direct"))),
+            "403 operation not permitted on the default exchange");
+  EXPECT_EQ(error_of(delete_exchange("amq.direct")),
+            "403 deletion of system exchange 'amq.direct' in vhost '/' not allowed");
   EXPECT_EQ(error_of(delete_exchange("")), "403 operation not permitted on the default exchange");
   ASSERT_TRUE(declare(queue("q")));
-  EXPECT_EQ(error_of(bind({"", "q", "k", true, {}})), "403 operation not permitted on the default exchange");
+  EXPECT_EQ(error_of(bind({"", "q", "k", true, {}})),
+            "403 operation not permitted on the default exchange");
   // A system exchange as it is may be declared.
   EXPECT_TRUE(declare_exchange(exchange("amq.direct", "direct")));
 }
@@ -75,7 +82,8 @@ TEST_F(Topology, Rule20_EveryOperationOnACompanionIs403WhetherItExistsOrNot) {
     EXPECT_EQ(bind({"amq.direct", name, "k", true, {}}).error().code, 403) << name;
     EXPECT_EQ(unbind({"amq.direct", name, "k", true, {}}).error().code, 403) << name;
     EXPECT_EQ(vhost().open_queue(actor(), name).error().code, 403) << name;
-    auto purged = on_shard<Answered<uint64_t>>([&](auto answer) { vhost().purge_queue(actor(), name, answer); });
+    auto purged = on_shard<Answered<uint64_t>>(
+        [&](auto answer) { vhost().purge_queue(actor(), name, answer); });
     EXPECT_EQ(purged.error().code, 403) << name;
     std::vector<std::shared_ptr<QueueHandle>> targets;
     EXPECT_EQ(vhost().route(guest, "", name, nullptr, targets).error().code, 403) << name;
@@ -121,7 +129,8 @@ TEST_F(Topology, AnAlternateExchangeOfAWrongTypeIs406AndTheTextNamesTheVhost) {
   ExchangeDeclare d = exchange("x", "direct");
   d.arguments = arguments({{"alternate-exchange", FieldValue::int32(5)}});
   EXPECT_EQ(error_of(declare_exchange(d)),
-            "406 invalid arg 'alternate-exchange' for exchange 'x' in vhost '/': expected the name of an exchange as "
+            "406 invalid arg 'alternate-exchange' for exchange 'x' in vhost '/': expected the name "
+            "of an exchange as "
             "longstr, got the value '5' of type 'signedint'");
 }
 
@@ -133,18 +142,22 @@ TEST_F(Topology, AnUnknownVhostIs530) {
 }
 
 TEST_F(Topology, ArgumentsForOtherTypesOfQueueAre406) {
-  EXPECT_EQ(error_of(declare(queue("q", arguments({{"x-max-age", FieldValue::text("1D")}})))),
-            "406 invalid arg 'x-max-age' for queue 'q' in vhost '/' of queue type rabbit_classic_queue");
+  EXPECT_EQ(
+      error_of(declare(queue("q", arguments({{"x-max-age", FieldValue::text("1D")}})))),
+      "406 invalid arg 'x-max-age' for queue 'q' in vhost '/' of queue type rabbit_classic_queue");
   EXPECT_FALSE(vhost().find_queue("q"));
   ASSERT_TRUE(declare(queue("q")));
-  EXPECT_EQ(declare(queue("q", arguments({{"x-queue-version", FieldValue::int32(9)}}))).error().code, 406);
+  EXPECT_EQ(
+      declare(queue("q", arguments({{"x-queue-version", FieldValue::int32(9)}}))).error().code,
+      406);
   EXPECT_TRUE(declare(queue("q", arguments({{"x-queue-version", FieldValue::int32(2)}}))));
 }
 
 TEST_F(Topology, AnArgumentOfTheSameValueMustStillBeOfATypeThatItMayHave) {
   ASSERT_TRUE(declare(queue("q", arguments({{"x-message-ttl", FieldValue::int32(10)}}))));
   EXPECT_TRUE(declare(queue("q", arguments({{"x-message-ttl", FieldValue::int64(10)}}))));
-  const std::string error = error_of(declare(queue("q", arguments({{"x-message-ttl", FieldValue{'d', 10.0}}}))));
+  const std::string error =
+      error_of(declare(queue("q", arguments({{"x-message-ttl", FieldValue{'d', 10.0}}}))));
   EXPECT_TRUE(error.starts_with("406 invalid arg 'x-message-ttl'")) << error;
 }
 
@@ -161,9 +174,11 @@ TEST_F(Topology, Rule21_TheCompanionIsListedAsInternalWithItsOwner) {
 }
 
 TEST_F(Topology, Rule18_ADeletedCompanionIsGoneUntilTheNextRejection) {
-  ASSERT_TRUE(declare(queue("q", arguments({{"x-delayed-retry-min", FieldValue::int32(600'000)}}))));
+  ASSERT_TRUE(
+      declare(queue("q", arguments({{"x-delayed-retry-min", FieldValue::int32(600'000)}}))));
   auto drop = [&] {
-    return ask<Answered<uint64_t>>([&](auto a) { management().delete_queue(guest, "/", "amq.retry-q", false, false, a); });
+    return ask<Answered<uint64_t>>(
+        [&](auto a) { management().delete_queue(guest, "/", "amq.retry-q", false, false, a); });
   };
   ASSERT_TRUE(drop());
   EXPECT_FALSE(management().queue("/", "amq.retry-q"));
@@ -172,7 +187,8 @@ TEST_F(Topology, Rule18_ADeletedCompanionIsGoneUntilTheNextRejection) {
   ASSERT_TRUE(publish("", "q", "x"));
   ASSERT_EQ(get("q", 1, GetMode::reject_requeue_true).size(), 1u);
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!management().queue("/", "amq.retry-q") && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (!management().queue("/", "amq.retry-q") && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
   ASSERT_TRUE(management().queue("/", "amq.retry-q"));
   EXPECT_EQ(management().queue("/", "amq.retry-q")->numbers.ready, 1u);
 }
@@ -181,7 +197,8 @@ TEST_F(Topology, Rule30_SenderKeysSkipTheCompanion) {
   ASSERT_TRUE(declare(queue("q", arguments({{"x-delayed-retry-min", FieldValue::int32(100)}}))));
   ASSERT_TRUE(declare(queue("p")));
   PropertiesBuilder builder;
-  builder.headers = arguments({{"CC", FieldValue::array({FieldValue::text("amq.retry-q"), FieldValue::text("p")})}});
+  builder.headers = arguments(
+      {{"CC", FieldValue::array({FieldValue::text("amq.retry-q"), FieldValue::text("p")})}});
   std::string header = builder.build(0);
   auto view = PropertiesView::parse(as_bytes(header));
   ASSERT_TRUE(view);
@@ -197,13 +214,16 @@ TEST_F(Topology, AnExclusiveQueueIsLockedForOthersAndGoesWithItsConnection) {
   EXPECT_EQ(delete_queue("mine", 8).error().code, 405);
   EXPECT_EQ(vhost().open_queue(actor(8), "mine").error().code, 405);
   QueueDeclare not_exclusive = queue("mine");
-  EXPECT_TRUE(error_of(declare(not_exclusive, 7)).starts_with("405 cannot obtain exclusive access to locked queue 'mine' in vhost '/'"));
+  EXPECT_TRUE(
+      error_of(declare(not_exclusive, 7))
+          .starts_with("405 cannot obtain exclusive access to locked queue 'mine' in vhost '/'"));
   on_shard<bool>([&](auto answer) {
     vhost().connection_closed(ConnectionId{7});
     answer(true);
   });
   auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (vhost().find_queue("mine") && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (vhost().find_queue("mine") && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
   EXPECT_EQ(vhost().find_queue("mine"), nullptr);
 }
 
@@ -256,10 +276,13 @@ TEST_F(Topology, DeleteIfUnusedOfABoundExchangeIs406) {
 TEST_F(Topology, ExchangesRedeclaredDifferentlyAre406) {
   ASSERT_TRUE(declare_exchange(exchange("x", "fanout")));
   EXPECT_EQ(error_of(declare_exchange(exchange("x", "topic"))),
-            "406 inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic' but current is 'fanout'");
+            "406 inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic' but "
+            "current is 'fanout'");
   EXPECT_EQ(error_of(declare_exchange(exchange("x", "fanout", false))),
-            "406 inequivalent arg 'durable' for exchange 'x' in vhost '/': received 'false' but current is 'true'");
-  EXPECT_EQ(error_of(declare_exchange(exchange("y", "jelly"))), "406 unknown exchange type 'jelly'");
+            "406 inequivalent arg 'durable' for exchange 'x' in vhost '/': received 'false' but "
+            "current is 'true'");
+  EXPECT_EQ(error_of(declare_exchange(exchange("y", "jelly"))),
+            "406 unknown exchange type 'jelly'");
   ExchangeDeclare passive = exchange("y", "");
   passive.passive = true;
   EXPECT_EQ(error_of(declare_exchange(passive)), "404 no exchange 'y' in vhost '/'");
@@ -282,7 +305,8 @@ TEST_F(Topology, PublishingToMissingOrInternalExchangesIsRefused) {
   d.internal = true;
   ASSERT_TRUE(declare_exchange(d));
   std::vector<std::shared_ptr<QueueHandle>> targets;
-  EXPECT_EQ(error_of(vhost().route(guest, "nope", "k", nullptr, targets)), "404 no exchange 'nope' in vhost '/'");
+  EXPECT_EQ(error_of(vhost().route(guest, "nope", "k", nullptr, targets)),
+            "404 no exchange 'nope' in vhost '/'");
   EXPECT_EQ(vhost().route(guest, "inner", "k", nullptr, targets).error().code, 403);
 }
 

@@ -6,18 +6,20 @@
 
 namespace tarry::http_test {
 
-/// A broker's face made of plain vectors: what a test puts in is listed, what the API asks for is written down.
-/// Users: guest (administrator), watcher (monitoring), maker (policymaker), tenant (management, only in "tenant"),
-/// nobody (no tag). All have the password "pw" but guest ("guest").
+/// A broker's face made of plain vectors: what a test puts in is listed, what the API asks for is
+/// written down. Users: guest (administrator), watcher (monitoring), maker (policymaker), tenant
+/// (management, only in "tenant"), nobody (no tag). All have the password "pw" but guest ("guest").
 class FakeManagement : public Management {
  public:
-  std::vector<UserInfo> user_list{{"guest", "", "rabbit_password_hashing_sha256", {"administrator"}},
-                                  {"watcher", "", "rabbit_password_hashing_sha256", {"monitoring"}},
-                                  {"maker", "", "rabbit_password_hashing_sha256", {"policymaker"}},
-                                  {"tenant", "", "rabbit_password_hashing_sha256", {"management"}},
-                                  {"nobody", "", "rabbit_password_hashing_sha256", {}}};
-  std::vector<PermissionInfo> permission_list{
-      {"guest", "/", ".*", ".*", ".*"}, {"maker", "/", ".*", ".*", ".*"}, {"tenant", "tenant", ".*", ".*", ".*"}};
+  std::vector<UserInfo> user_list{
+      {"guest", "", "rabbit_password_hashing_sha256", {"administrator"}},
+      {"watcher", "", "rabbit_password_hashing_sha256", {"monitoring"}},
+      {"maker", "", "rabbit_password_hashing_sha256", {"policymaker"}},
+      {"tenant", "", "rabbit_password_hashing_sha256", {"management"}},
+      {"nobody", "", "rabbit_password_hashing_sha256", {}}};
+  std::vector<PermissionInfo> permission_list{{"guest", "/", ".*", ".*", ".*"},
+                                              {"maker", "/", ".*", ".*", ".*"},
+                                              {"tenant", "tenant", ".*", ".*", ".*"}};
   std::vector<VhostInfo> vhost_list{{.name = "/"}, {.name = "tenant"}};
   std::vector<QueueInfo> queue_list;
   std::vector<BindingInfo> binding_list;
@@ -76,7 +78,8 @@ class FakeManagement : public Management {
     give(answer, true);
   }
   void delete_user(std::string, Answer<void> answer) override { give(answer); }
-  void put_user_limit(std::string name, std::string limit, std::optional<int64_t> value, Answer<void> answer) override {
+  void put_user_limit(std::string name, std::string limit, std::optional<int64_t> value,
+                      Answer<void> answer) override {
     put_limits.push_back({name, limit, value});
     give(answer);
   }
@@ -89,7 +92,8 @@ class FakeManagement : public Management {
     topic_permission_list.push_back(std::move(info));
     give(answer, true);
   }
-  void delete_topic_permission(std::string, std::string, std::string exchange, Answer<void> answer) override {
+  void delete_topic_permission(std::string, std::string, std::string exchange,
+                               Answer<void> answer) override {
     deleted_topic_exchange = std::move(exchange);
     give(answer);
   }
@@ -100,15 +104,18 @@ class FakeManagement : public Management {
     std::vector<ExchangeInfo> out;
     for (const auto& v : vhost_list) {
       if (!scope.vhost.empty() && scope.vhost != v.name) continue;
-      for (const char* name : {"", "amq.direct", "amq.topic"}) out.push_back(*exchange(v.name, name));
+      for (const char* name : {"", "amq.direct", "amq.topic"})
+        out.push_back(*exchange(v.name, name));
     }
     return out;
   }
   std::optional<ExchangeInfo> exchange(std::string_view vhost, std::string_view name) override {
-    const bool known = std::any_of(vhost_list.begin(), vhost_list.end(), [&](const auto& v) { return v.name == vhost; });
+    const bool known = std::any_of(vhost_list.begin(), vhost_list.end(),
+                                   [&](const auto& v) { return v.name == vhost; });
     if (!known || (name != "" && name != "amq.direct" && name != "amq.topic")) return std::nullopt;
     ExchangeInfo info;
-    info.vhost = vhost, info.name = name, info.type = name == "amq.topic" ? "topic" : "direct", info.durable = true;
+    info.vhost = vhost, info.name = name, info.type = name == "amq.topic" ? "topic" : "direct",
+    info.durable = true;
     return info;
   }
   std::vector<QueueInfo> queues(const Scope& scope) override {
@@ -130,8 +137,12 @@ class FakeManagement : public Management {
     }
   }
   std::vector<BindingInfo> bindings(const Scope&) override { return binding_list; }
-  std::vector<std::shared_ptr<const ConnectionFigures>> connections(const Scope&) override { return connection_list; }
-  void consumers(const Scope&, std::function<void(std::vector<ConsumerView>)> answer) override { answer(consumer_list); }
+  std::vector<std::shared_ptr<const ConnectionFigures>> connections(const Scope&) override {
+    return connection_list;
+  }
+  void consumers(const Scope&, std::function<void(std::vector<ConsumerView>)> answer) override {
+    answer(consumer_list);
+  }
   void queue_consumers(std::string, std::string name,
                        std::function<void(std::vector<ConsumerInfo>)> answer) override {
     std::vector<ConsumerInfo> out;
@@ -141,29 +152,37 @@ class FakeManagement : public Management {
     answer(std::move(out));
   }
   bool close_connection(std::string_view, std::string) override { return true; }
-  void set_listeners(std::vector<ListenerInfo> listeners) override { overview_info.listeners = std::move(listeners); }
+  void set_listeners(std::vector<ListenerInfo> listeners) override {
+    overview_info.listeners = std::move(listeners);
+  }
   void set_node_facts(NodeFacts facts) override { overview_info.facts = std::move(facts); }
 
   void put_vhost(VhostInfo info, Answer<bool> answer) override {
     put_vhost_info = std::move(info);
     give(answer, true);
   }
-  void put_vhost_limit(std::string vhost, std::string limit, std::optional<int64_t> value, Answer<void> answer) override {
+  void put_vhost_limit(std::string vhost, std::string limit, std::optional<int64_t> value,
+                       Answer<void> answer) override {
     put_limits.push_back({vhost, limit, value});
     give(answer);
   }
   void delete_vhost(std::string, Answer<void> answer) override { give(answer); }
 
-  void declare_exchange(const Login&, std::string, ExchangeDeclare declare, Answer<bool> answer) override {
+  void declare_exchange(const Login&, std::string, ExchangeDeclare declare,
+                        Answer<bool> answer) override {
     declared_exchange = std::move(declare);
     give(answer, true);
   }
-  void delete_exchange(const Login&, std::string, std::string, bool, Answer<void> answer) override { give(answer); }
-  void declare_queue(const Login&, std::string, QueueDeclare declare, Answer<bool> answer) override {
+  void delete_exchange(const Login&, std::string, std::string, bool, Answer<void> answer) override {
+    give(answer);
+  }
+  void declare_queue(const Login&, std::string, QueueDeclare declare,
+                     Answer<bool> answer) override {
     declared_queue = std::move(declare);
     give(answer, true);
   }
-  void delete_queue(const Login&, std::string, std::string name, bool, bool, Answer<uint64_t> answer) override {
+  void delete_queue(const Login&, std::string, std::string name, bool, bool,
+                    Answer<uint64_t> answer) override {
     deleted_queue = std::move(name);
     give(answer, uint64_t{0});
   }
@@ -219,7 +238,8 @@ class FakeManagement : public Management {
   Result<std::string, PeerError> export_definitions(const std::string&) override {
     return Result<std::string, PeerError>(boost::system::in_place_value, R"({"queues":[]})");
   }
-  void import_definitions(const std::string&, std::string json, Answer<ImportReport> answer) override {
+  void import_definitions(const std::string&, std::string json,
+                          Answer<ImportReport> answer) override {
     imported = std::move(json);
     give(answer, import_report);
   }

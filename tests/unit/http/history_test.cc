@@ -8,7 +8,10 @@ namespace {
 /// One thing with one value, by a clock that the test moves.
 class History : public ::testing::Test {
  protected:
-  History() { clock.advance_ms(HistoryBook::kRoundMs - clock.steady_now().ns / 1'000'000 % HistoryBook::kRoundMs); }
+  History() {
+    clock.advance_ms(HistoryBook::kRoundMs -
+                     clock.steady_now().ns / 1'000'000 % HistoryBook::kRoundMs);
+  }
   void round(int64_t found, Keep keep = Keep::day) {
     book.begin_round(clock.steady_now());
     book.record("q", std::span(&found, 1), keep);
@@ -20,7 +23,9 @@ class History : public ::testing::Test {
       round(value += step, keep);
     }
   }
-  HistoryBook::View look(int64_t now_value) { return book.look("q", std::span(&now_value, 1), clock.steady_now()); }
+  HistoryBook::View look(int64_t now_value) {
+    return book.look("q", std::span(&now_value, 1), clock.steady_now());
+  }
   std::vector<int64_t> samples(HistoryRange range) {
     std::vector<int64_t> out;
     for (const auto& sample : look(value).samples(0, range)) out.push_back(sample.value);
@@ -46,14 +51,14 @@ TEST_F(History, TheRateIsOverTheTimeSinceTheLastRoundThatIsASecondOld) {
   EXPECT_EQ(look(100).rate(0), 50);
   clock.advance_ms(3000);
   round(value = 100);
-  clock.advance_ms(500);   // the last round is too near: the one before it
+  clock.advance_ms(500);  // the last round is too near: the one before it
   EXPECT_NEAR(look(155).rate(0), 155 / 5.5, 0.001);
 }
 
 TEST_F(History, ARoundBetweenTheMarksCountsFromWhenItWas) {
   rounds(1, 0);
   clock.advance_ms(2000);
-  rounds(1, 0);             // 2 s behind its mark
+  rounds(1, 0);  // 2 s behind its mark
   clock.advance_ms(1000);
   EXPECT_EQ(look(100).rate(0), 100);
 }
@@ -67,7 +72,8 @@ TEST_F(History, AGaugeThatShrinksHasANegativeRate) {
 TEST_F(History, SamplesGoBackFromTheLastRound) {
   rounds(4, 10);
   EXPECT_EQ(samples({15, 5}), (std::vector<int64_t>{40, 30, 20, 10}));
-  EXPECT_EQ(samples({20, 10}), (std::vector<int64_t>{40, 20, 10}));   // before its time: its first value
+  EXPECT_EQ(samples({20, 10}),
+            (std::vector<int64_t>{40, 20, 10}));  // before its time: its first value
   EXPECT_TRUE(samples({}).empty());
 }
 
@@ -92,14 +98,15 @@ TEST_F(History, WhatDoesNotChangeIsNotKept) {
 }
 
 TEST_F(History, OldSamplesAreThinned) {
-  rounds(720 * 2, 1);   // two hours
+  rounds(720 * 2, 1);  // two hours
   EXPECT_LT(book.kept_changes(), 122u + 62 + 14 + 12);
   EXPECT_EQ(samples({600, 5}).size(), 121u);
   EXPECT_EQ(samples({10, 5}), (std::vector<int64_t>{1440, 1439, 1438}));
   for (const HistoryRange range : {HistoryRange{3600, 60}, HistoryRange{6600, 600}}) {
     const auto found = samples(range);
     for (size_t i = 1; i < found.size(); ++i) {
-      EXPECT_NEAR(static_cast<double>(found[i - 1] - found[i]), range.incr_s / 5, range.incr_s / 5) << i;
+      EXPECT_NEAR(static_cast<double>(found[i - 1] - found[i]), range.incr_s / 5, range.incr_s / 5)
+          << i;
     }
     EXPECT_NEAR(static_cast<double>(found.back()), 1440 - range.age_s / 5, 120);
   }

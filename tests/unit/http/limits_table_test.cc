@@ -38,8 +38,9 @@ TEST(LimitsTable, HasTheSettingsWithTheirDefaults) {
     ++settings;
   }
   EXPECT_GE(settings, 12u);
-  for (const char* name : {"connections_max", "handshake_timeout_ms", "frame_max", "channel_max", "max_message_bytes",
-                           "outbound_high_bytes", "memory_limit_bytes", "disk_free_min_bytes"}) {
+  for (const char* name :
+       {"connections_max", "handshake_timeout_ms", "frame_max", "channel_max", "max_message_bytes",
+        "outbound_high_bytes", "memory_limit_bytes", "disk_free_min_bytes"}) {
     EXPECT_TRUE(rows.contains(name)) << name;
   }
 }
@@ -47,15 +48,16 @@ TEST(LimitsTable, HasTheSettingsWithTheirDefaults) {
 TEST(LimitsTable, HasWhatIsFixedAsTheProgramHasIt) {
   const auto rows = limits_table();
   const HttpSettings http;
-  const std::map<std::string, uint64_t> fixed{{"frame before the log-in", kFrameMaxLowest},
-                                              {"table depth", kTableDepthMax},
-                                              {"delivery limit of a retry queue", kDefaultDeliveryLimit},
-                                              {"longest delay, ms", kDelayMsMax},
-                                              {"HTTP connections", http.connections_max},
-                                              {"HTTP header", http.header_bytes_max},
-                                              {"HTTP body", http.body_bytes_max},
-                                              {"HTTP header time, ms", http.header_timeout_ms},
-                                              {"HTTP idle time, ms", http.idle_timeout_ms}};
+  const std::map<std::string, uint64_t> fixed{
+      {"frame before the log-in", kFrameMaxLowest},
+      {"table depth", kTableDepthMax},
+      {"delivery limit of a retry queue", kDefaultDeliveryLimit},
+      {"longest delay, ms", kDelayMsMax},
+      {"HTTP connections", http.connections_max},
+      {"HTTP header", http.header_bytes_max},
+      {"HTTP body", http.body_bytes_max},
+      {"HTTP header time, ms", http.header_timeout_ms},
+      {"HTTP idle time, ms", http.idle_timeout_ms}};
   for (const auto& [name, value] : fixed) {
     ASSERT_TRUE(rows.contains(name)) << name;
     EXPECT_EQ(rows.at(name), std::to_string(value)) << name;
@@ -67,7 +69,8 @@ TEST(LimitsTable, NamesEachCounter) {
   std::stringstream text;
   text << in.rdbuf();
   for (const LimitHits& limit : limit_hits()) {
-    EXPECT_NE(text.str().find("counter `" + std::string(limit.name) + "`"), std::string::npos) << limit.name;
+    EXPECT_NE(text.str().find("counter `" + std::string(limit.name) + "`"), std::string::npos)
+        << limit.name;
   }
 }
 
@@ -76,7 +79,8 @@ TEST(LimitsTable, CountersCountTheirOwn) {
   count_limit_hit(Limit::table_depth);
   const auto after = limit_hits();
   for (size_t i = 0; i < after.size(); ++i) {
-    EXPECT_EQ(after[i].hits - before[i].hits, after[i].name == "table_depth" ? 1u : 0u) << after[i].name;
+    EXPECT_EQ(after[i].hits - before[i].hits, after[i].name == "table_depth" ? 1u : 0u)
+        << after[i].name;
   }
 }
 

@@ -18,7 +18,8 @@ Json answer(const QueryPairs& query, const std::vector<Json>& objects) {
 std::vector<Json> numbered(size_t n) {
   std::vector<Json> out;
   for (size_t i = 0; i < n; ++i) {
-    out.push_back(Json{{"name", "Q" + std::to_string(i)}, {"n", i % 7}, {"stats", {{"rate", n - i}, {"x", 1}}}});
+    out.push_back(Json{
+        {"name", "Q" + std::to_string(i)}, {"n", i % 7}, {"stats", {{"rate", n - i}, {"x", 1}}}});
   }
   return out;
 }
@@ -50,7 +51,8 @@ TEST(Listing, PagesOutOfRangeAre400) {
   for (const char* page : {"4", "0", "-1", "x", "1x", "99999999999999999999"}) {
     EXPECT_EQ(list_response(with_query({{"page", page}}), numbered(250)).status, 400) << page;
   }
-  EXPECT_EQ(list_response(with_query({{"page", "1"}, {"page_size", "10001"}}), numbered(3)).status, 400);
+  EXPECT_EQ(list_response(with_query({{"page", "1"}, {"page_size", "10001"}}), numbered(3)).status,
+            400);
 }
 
 TEST(Listing, NameFiltersByPartWhateverTheCase) {
@@ -61,7 +63,8 @@ TEST(Listing, NameFiltersByPartWhateverTheCase) {
 
 TEST(Listing, NameAsARegularExpression) {
   EXPECT_EQ(answer({{"name", "^q1$"}, {"use_regex", "true"}}, numbered(20)).size(), 1u);
-  EXPECT_EQ(list_response(with_query({{"name", "("}, {"use_regex", "true"}}), numbered(2)).status, 400);
+  EXPECT_EQ(list_response(with_query({{"name", "("}, {"use_regex", "true"}}), numbered(2)).status,
+            400);
 }
 
 TEST(Listing, SortsByADottedPathAndKeepsOrderOfEquals) {

@@ -40,7 +40,9 @@ TEST_F(ManagementApi, WrongOrNoCredentialsAre401WithAChallenge) {
 }
 
 TEST_F(ManagementApi, TagsRule) {
-  const auto status = [&](std::string_view path, std::string_view who) { return client->call("GET", path, "", who).status; };
+  const auto status = [&](std::string_view path, std::string_view who) {
+    return client->call("GET", path, "", who).status;
+  };
   EXPECT_EQ(status("/api/whoami", TestClient::kNobody), 403);
   EXPECT_EQ(status("/api/whoami", TestClient::kTenant), 200);
   EXPECT_EQ(status("/api/users", TestClient::kWatcher), 403);
@@ -78,7 +80,8 @@ TEST_F(ManagementApi, UnknownPathsAre404AndWrongMethods405) {
 }
 
 TEST_F(ManagementApi, EveryErrorHasErrorAndReason) {
-  for (const char* path : {"/api/nothing", "/api/queues/%2F/none", "/api/queues/none", "/api/queues?page=0"}) {
+  for (const char* path :
+       {"/api/nothing", "/api/queues/%2F/none", "/api/queues/none", "/api/queues?page=0"}) {
     const Json body = get(path).json();
     EXPECT_TRUE(body.contains("error") && body.contains("reason")) << path;
   }
@@ -86,21 +89,28 @@ TEST_F(ManagementApi, EveryErrorHasErrorAndReason) {
 
 TEST_F(ManagementApi, NamesOfEveryKindAreFoundUnderTheirPath) {
   const std::pair<const char*, const char*> names[] = {
-      {"a/b", "a%2Fb"}, {"a b", "a%20b"}, {"a%2Fb", "a%252Fb"}, {"a+b", "a%2Bb"}, {"a+c", "a+c"},
-      {"q?x=1", "q%3Fx%3D1"}, {"#h", "%23h"}, {"\xC3\xBC", "%C3%BC"}, {"..", ".."}, {"[br]", "%5Bbr%5D"}};
+      {"a/b", "a%2Fb"}, {"a b", "a%20b"},       {"a%2Fb", "a%252Fb"}, {"a+b", "a%2Bb"},
+      {"a+c", "a+c"},   {"q?x=1", "q%3Fx%3D1"}, {"#h", "%23h"},       {"\xC3\xBC", "%C3%BC"},
+      {"..", ".."},     {"[br]", "%5Bbr%5D"}};
   for (const auto& [name, path] : names) {
     broker.queue_list = {make_queue("/", name)};
     EXPECT_EQ(get(std::string("/api/queues/%2F/") + path).json()["name"], name);
-    EXPECT_EQ(client->call("DELETE", std::string("/api/queues/%2F/") + path + "/contents").status, 204);
+    EXPECT_EQ(client->call("DELETE", std::string("/api/queues/%2F/") + path + "/contents").status,
+              204);
     EXPECT_EQ(broker.purged_queue, name);
   }
 }
 
 TEST_F(ManagementApi, PeerErrorsBecomeHttpCodes) {
   const std::pair<PeerError, int> cases[] = {
-      {PeerError::access_refused("x"), 403}, {PeerError::not_found("x"), 404}, {PeerError::resource_locked("x"), 400},
-      {PeerError::precondition_failed("inequivalent arg"), 400}, {PeerError::soft(400, "x"), 400},
-      {PeerError::soft(409, "x"), 409}, {PeerError::connection(540, "x"), 400}, {PeerError{}, 500}};
+      {PeerError::access_refused("x"), 403},
+      {PeerError::not_found("x"), 404},
+      {PeerError::resource_locked("x"), 400},
+      {PeerError::precondition_failed("inequivalent arg"), 400},
+      {PeerError::soft(400, "x"), 400},
+      {PeerError::soft(409, "x"), 409},
+      {PeerError::connection(540, "x"), 400},
+      {PeerError{}, 500}};
   for (const auto& [error, status] : cases) {
     broker.next_error = error;
     const Reply reply = client->call("PUT", "/api/queues/%2F/q", "{}");
@@ -112,8 +122,9 @@ TEST_F(ManagementApi, PeerErrorsBecomeHttpCodes) {
 TEST_F(ManagementApi, BadBodiesAre400) {
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "{\"a\":";
-  for (const std::string& body : {std::string("x"), std::string("[]"), std::string("{\"durable\": 3}"),
-                                 std::string("{\"arguments\": 1}"), deep}) {
+  for (const std::string& body :
+       {std::string("x"), std::string("[]"), std::string("{\"durable\": 3}"),
+        std::string("{\"arguments\": 1}"), deep}) {
     EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q", body).status, 400) << body.substr(0, 30);
   }
   EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q").status, 201);  // no body: all defaults
@@ -127,7 +138,8 @@ TEST_F(ManagementApi, OtherSitesMayNotChangeAnything) {
   EXPECT_EQ(put("Origin: null\r\n"), 403);
   EXPECT_EQ(put("Sec-Fetch-Site: cross-site\r\n"), 403);
   EXPECT_EQ(put("Origin: http://127.0.0.1:1\r\n"), 201);
-  const Reply read = client->call("GET", "/api/overview", "", TestClient::kGuest, "Origin: http://evil.example\r\n");
+  const Reply read = client->call("GET", "/api/overview", "", TestClient::kGuest,
+                                  "Origin: http://evil.example\r\n");
   EXPECT_EQ(read.status, 200);
 }
 
@@ -181,7 +193,8 @@ TEST_F(ManagementApi, AQueueNamesTheConsumerThatHasItToItself) {
   listen("q", "first", true, false);
   listen("q", "second", false, false);
   listen("mine", "alone", true, true);
-  const Json single = get("/api/queues/%2F/q").json(), exclusive = get("/api/queues/%2F/mine").json();
+  const Json single = get("/api/queues/%2F/q").json(),
+             exclusive = get("/api/queues/%2F/mine").json();
   EXPECT_EQ(single["single_active_consumer_tag"], "first");
   EXPECT_TRUE(single["exclusive_consumer_tag"].is_null());
   EXPECT_EQ(exclusive["exclusive_consumer_tag"], "alone");
@@ -216,10 +229,13 @@ TEST_F(ManagementApi, Rule20_ClientsCannotMakeBindOrFillACompanion) {
 }
 
 TEST_F(ManagementApi, DeclaringTakesArgumentsWithTheirTypes) {
-  EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q",
-                         R"({"durable":true,"auto_delete":"true","arguments":{"x-max-length":10,"a":"b","c":true}})")
-                .status,
-            201);
+  EXPECT_EQ(
+      client
+          ->call(
+              "PUT", "/api/queues/%2F/q",
+              R"({"durable":true,"auto_delete":"true","arguments":{"x-max-length":10,"a":"b","c":true}})")
+          .status,
+      201);
   EXPECT_TRUE(broker.declared_queue.durable);
   EXPECT_TRUE(broker.declared_queue.auto_delete);
   EXPECT_EQ(broker.declared_queue.arguments.find("x-max-length")->integer(), 10);
@@ -227,30 +243,35 @@ TEST_F(ManagementApi, DeclaringTakesArgumentsWithTheirTypes) {
 }
 
 TEST_F(ManagementApi, ListsArePagedSortedAndCut) {
-  for (uint64_t i = 0; i < 120; ++i) broker.queue_list.push_back(make_queue("/", "q" + std::to_string(i), i));
-  const Json page = get("/api/queues?page=2&page_size=50&sort=messages&sort_reverse=true&columns=name,messages").json();
+  for (uint64_t i = 0; i < 120; ++i)
+    broker.queue_list.push_back(make_queue("/", "q" + std::to_string(i), i));
+  const Json page =
+      get("/api/queues?page=2&page_size=50&sort=messages&sort_reverse=true&columns=name,messages")
+          .json();
   EXPECT_EQ(page["item_count"], 50);
   EXPECT_EQ(page["page_count"], 3);
   EXPECT_EQ(page["items"][0], (Json{{"name", "q69"}, {"messages", 69}}));
 }
 
 TEST_F(ManagementApi, APageOfTenThousandQueuesIsQuick) {
-  for (int i = 0; i < 10'000; ++i) broker.queue_list.push_back(make_queue("/", "q" + std::to_string(i)));
+  for (int i = 0; i < 10'000; ++i)
+    broker.queue_list.push_back(make_queue("/", "q" + std::to_string(i)));
   (void)get("/api/queues?page=1");
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(get("/api/queues?page=50&sort=messages").json()["item_count"], 100);
   const auto took = std::chrono::steady_clock::now() - begin;
-  // Ten times the aim in a release build: this one may run unoptimised, with sanitizers, beside other tests.
+  // Ten times the aim in a release build: this one may run unoptimised, with sanitizers, beside
+  // other tests.
   EXPECT_LT(std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), 1000);
 }
 
 // -- Messages
 
 TEST_F(ManagementApi, PublishBuildsPropertiesAndBody) {
-  const Reply reply = client->call(
-      "POST", "/api/exchanges/%2F/amq.default/publish",
-      R"({"properties":{"delivery_mode":2,"headers":{"a":1},"message_id":"i"},)"
-      R"("routing_key":"k","payload":"AP8=","payload_encoding":"base64"})");
+  const Reply reply =
+      client->call("POST", "/api/exchanges/%2F/amq.default/publish",
+                   R"({"properties":{"delivery_mode":2,"headers":{"a":1},"message_id":"i"},)"
+                   R"("routing_key":"k","payload":"AP8=","payload_encoding":"base64"})");
   EXPECT_EQ(reply.json(), (Json{{"routed", true}}));
   EXPECT_EQ(broker.published.exchange, "");
   EXPECT_EQ(broker.published.routing_key, "k");
@@ -264,12 +285,15 @@ TEST_F(ManagementApi, PublishBuildsPropertiesAndBody) {
 }
 
 TEST_F(ManagementApi, BadPublishesAre400) {
-  for (const char* body : {"{}", R"({"properties":{},"routing_key":"k","payload":"x","payload_encoding":"hex"})",
-                           R"({"properties":{},"routing_key":"k","payload":"?","payload_encoding":"base64"})",
-                           R"({"properties":{"priority":256},"routing_key":"k","payload":"","payload_encoding":"string"})",
-                           R"({"properties":{"headers":1},"routing_key":"k","payload":"","payload_encoding":"string"})",
-                           R"({"routing_key":"k","payload":"","payload_encoding":"string"})"}) {
-    EXPECT_EQ(client->call("POST", "/api/exchanges/%2F/amq.topic/publish", body).status, 400) << body;
+  for (
+      const char* body :
+      {"{}", R"({"properties":{},"routing_key":"k","payload":"x","payload_encoding":"hex"})",
+       R"({"properties":{},"routing_key":"k","payload":"?","payload_encoding":"base64"})",
+       R"({"properties":{"priority":256},"routing_key":"k","payload":"","payload_encoding":"string"})",
+       R"({"properties":{"headers":1},"routing_key":"k","payload":"","payload_encoding":"string"})",
+       R"({"routing_key":"k","payload":"","payload_encoding":"string"})"}) {
+    EXPECT_EQ(client->call("POST", "/api/exchanges/%2F/amq.topic/publish", body).status, 400)
+        << body;
   }
 }
 
@@ -279,8 +303,11 @@ TEST_F(ManagementApi, GetShowsTextAsTextAndBytesAsBase64) {
   properties.headers = FieldTable{{{"x", FieldValue::text("y")}}};
   broker.messages = {{"ex", "key", properties.build(5), "hello", true, 3},
                      {"ex", "key", properties.build(2), "\xFF\xFE", false, 2}};
-  const Json got = client->call("POST", "/api/queues/%2F/q/get",
-                                R"({"count":2,"ackmode":"ack_requeue_true","encoding":"auto","truncate":3})").json();
+  const Json got =
+      client
+          ->call("POST", "/api/queues/%2F/q/get",
+                 R"({"count":2,"ackmode":"ack_requeue_true","encoding":"auto","truncate":3})")
+          .json();
   ASSERT_EQ(got.size(), 2u);
   EXPECT_EQ(got[0]["payload"], "hel");
   EXPECT_EQ(got[0]["payload_bytes"], 5);
@@ -311,7 +338,8 @@ TEST_F(ManagementApi, GetKnowsEveryAckMode) {
 
 TEST_F(ManagementApi, BindingsHaveALocation) {
   broker.queue_list = {make_queue("/", "q")};
-  const Reply made = client->call("POST", "/api/bindings/%2F/e/amq.topic/q/q", R"({"routing_key":"a.#"})");
+  const Reply made =
+      client->call("POST", "/api/bindings/%2F/e/amq.topic/q/q", R"({"routing_key":"a.#"})");
   EXPECT_EQ(made.status, 201);
   EXPECT_EQ(made.headers.at("location"), "/api/bindings/%2F/e/amq.topic/q/q/a%2Fb");
   EXPECT_EQ(broker.bound.routing_key, "a.#");
@@ -326,27 +354,37 @@ TEST_F(ManagementApi, BindingsHaveALocation) {
 }
 
 TEST_F(ManagementApi, PoliciesComeInAndOut) {
-  EXPECT_EQ(client->call("PUT", "/api/policies/%2F/p",
-                         R"({"pattern":"^a","definition":{"max-length":5},"apply-to":"queues","priority":2})").status, 201);
+  EXPECT_EQ(
+      client
+          ->call(
+              "PUT", "/api/policies/%2F/p",
+              R"({"pattern":"^a","definition":{"max-length":5},"apply-to":"queues","priority":2})")
+          .status,
+      201);
   EXPECT_EQ(broker.put_policy_info.pattern, "^a");
   EXPECT_EQ(broker.put_policy_info.priority, 2);
   EXPECT_EQ(broker.put_policy_info.definition.find("max-length")->integer(), 5);
   broker.policy_list = {broker.put_policy_info};
   EXPECT_EQ(get("/api/policies/%2F/p").json()["apply-to"], "queues");
   EXPECT_EQ(client->call("PUT", "/api/policies/%2F/p", R"({"pattern":"a"})").status, 400);
-  const Reply by_maker = client->call("PUT", "/api/operator-policies/%2F/p", R"({"pattern":"a","definition":{}})",
-                                      TestClient::kMaker);
+  const Reply by_maker = client->call("PUT", "/api/operator-policies/%2F/p",
+                                      R"({"pattern":"a","definition":{}})", TestClient::kMaker);
   EXPECT_EQ(by_maker.status, 403);
-  broker.next_error = PeerError::soft(400, "delayed-retry-min cannot be set by a policy; use the retry override");
+  broker.next_error =
+      PeerError::soft(400, "delayed-retry-min cannot be set by a policy; use the retry override");
   const char* retry_keys = R"({"pattern":"a","definition":{"delayed-retry-min":1}})";
   EXPECT_EQ(client->call("PUT", "/api/policies/%2F/p", retry_keys).status, 400);
 }
 
 TEST_F(ManagementApi, UsersTakeTagsAsTextOrList) {
-  EXPECT_EQ(client->call("PUT", "/api/users/u", R"({"password":"x","tags":"management, policymaker"})").status, 201);
+  EXPECT_EQ(
+      client->call("PUT", "/api/users/u", R"({"password":"x","tags":"management, policymaker"})")
+          .status,
+      201);
   EXPECT_EQ(broker.put_user_info.tags, (std::vector<std::string>{"management", "policymaker"}));
   EXPECT_EQ(broker.put_user_password, "x");
-  EXPECT_EQ(client->call("PUT", "/api/users/u", R"({"password_hash":"h","tags":["a"]})").status, 201);
+  EXPECT_EQ(client->call("PUT", "/api/users/u", R"({"password_hash":"h","tags":["a"]})").status,
+            201);
   EXPECT_EQ(broker.put_user_info.password_hash, "h");
   EXPECT_EQ(client->call("PUT", "/api/users/u", R"({"password":"x"})").status, 400);
 }
@@ -377,14 +415,36 @@ TEST_F(ManagementApi, HealthChecksFailWith503) {
 }
 
 TEST_F(ManagementApi, EveryListAnswers) {
-  for (const char* path :
-       {"/api/overview", "/api/nodes", "/api/vhosts", "/api/vhosts/%2F", "/api/exchanges", "/api/exchanges/%2F",
-        "/api/exchanges/%2F/amq.default", "/api/queues", "/api/bindings", "/api/bindings/%2F", "/api/connections",
-        "/api/channels", "/api/consumers", "/api/consumers/%2F", "/api/definitions", "/api/definitions/%2F",
-        "/api/policies", "/api/operator-policies", "/api/users", "/api/users/guest", "/api/permissions",
-        "/api/permissions/%2F/guest", "/api/users/guest/permissions", "/api/vhosts/%2F/permissions",
-        "/api/vhosts/%2F/connections", "/api/vhosts/%2F/channels", "/api/parameters/shovel",
-        "/api/global-parameters", "/api/cluster-name", "/api/aliveness-test/%2F"}) {
+  for (const char* path : {"/api/overview",
+                           "/api/nodes",
+                           "/api/vhosts",
+                           "/api/vhosts/%2F",
+                           "/api/exchanges",
+                           "/api/exchanges/%2F",
+                           "/api/exchanges/%2F/amq.default",
+                           "/api/queues",
+                           "/api/bindings",
+                           "/api/bindings/%2F",
+                           "/api/connections",
+                           "/api/channels",
+                           "/api/consumers",
+                           "/api/consumers/%2F",
+                           "/api/definitions",
+                           "/api/definitions/%2F",
+                           "/api/policies",
+                           "/api/operator-policies",
+                           "/api/users",
+                           "/api/users/guest",
+                           "/api/permissions",
+                           "/api/permissions/%2F/guest",
+                           "/api/users/guest/permissions",
+                           "/api/vhosts/%2F/permissions",
+                           "/api/vhosts/%2F/connections",
+                           "/api/vhosts/%2F/channels",
+                           "/api/parameters/shovel",
+                           "/api/global-parameters",
+                           "/api/cluster-name",
+                           "/api/aliveness-test/%2F"}) {
     EXPECT_EQ(get(path).status, 200) << path;
   }
 }

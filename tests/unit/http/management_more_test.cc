@@ -1,5 +1,5 @@
-// What tools of RabbitMQ need besides the plain resources: history, limits, topic permissions, parameters, uploads,
-// health, metrics, logs, the API's description.
+// What tools of RabbitMQ need besides the plain resources: history, limits, topic permissions,
+// parameters, uploads, health, metrics, logs, the API's description.
 #include <gtest/gtest.h>
 
 #include "fake_management.h"
@@ -38,7 +38,8 @@ class ManagementMore : public ::testing::Test {
 TEST_F(ManagementMore, RatesCarrySamplesWhenARangeIsAskedFor) {
   broker.overview_info.totals.published = 40;
   broker.overview_info.totals.ready = 7;
-  const Json body = get("/api/overview?msg_rates_age=60&msg_rates_incr=5&lengths_age=30&lengths_incr=10").json();
+  const Json body =
+      get("/api/overview?msg_rates_age=60&msg_rates_incr=5&lengths_age=30&lengths_incr=10").json();
   const Json& publish = body["message_stats"]["publish_details"];
   ASSERT_EQ(publish["samples"].size(), 13u);
   EXPECT_GT(publish["samples"][0]["timestamp"], publish["samples"][12]["timestamp"]);
@@ -48,9 +49,11 @@ TEST_F(ManagementMore, RatesCarrySamplesWhenARangeIsAskedFor) {
 }
 
 TEST_F(ManagementMore, RangesThatMakeNoSenseAre400) {
-  for (const char* query : {"lengths_age=60", "lengths_age=x&lengths_incr=5", "msg_rates_age=0&msg_rates_incr=5",
-                            "data_rates_age=86400&data_rates_incr=1"}) {
-    for (const char* path : {"/api/overview", "/api/queues", "/api/connections", "/api/exchanges", "/api/vhosts", "/api/nodes"}) {
+  for (const char* query :
+       {"lengths_age=60", "lengths_age=x&lengths_incr=5", "msg_rates_age=0&msg_rates_incr=5",
+        "data_rates_age=86400&data_rates_incr=1"}) {
+    for (const char* path : {"/api/overview", "/api/queues", "/api/connections", "/api/exchanges",
+                             "/api/vhosts", "/api/nodes"}) {
       EXPECT_EQ(get(std::string(path) + "?" + query).status, 400) << path << "?" << query;
     }
   }
@@ -66,7 +69,9 @@ TEST_F(ManagementMore, ACompanionShowsTheHistoryOfWhatWaits) {
   const Json body = get("/api/queues/%2F/amq.retry-q?lengths_age=5&lengths_incr=5").json();
   EXPECT_EQ(body["messages"], 5);
   EXPECT_EQ(body["messages_details"]["samples"][0]["sample"], 5);
-  EXPECT_EQ(get("/api/queues/%2F/q?lengths_age=5&lengths_incr=5").json()["messages_delayed_details"]["samples"][0]["sample"], 5);
+  EXPECT_EQ(get("/api/queues/%2F/q?lengths_age=5&lengths_incr=5")
+                .json()["messages_delayed_details"]["samples"][0]["sample"],
+            5);
 }
 
 TEST_F(ManagementMore, QueuesWithoutStatsAreShort) {
@@ -84,7 +89,10 @@ TEST_F(ManagementMore, SortingByANestedRateMakesThatRateAlone) {
   slow.id = 1, fast.id = 2;
   slow.numbers.published = 1, fast.numbers.published = 2;
   broker.queue_list = {slow, fast};
-  const Json list = get("/api/queues?sort=message_stats.publish&sort_reverse=true&columns=name,message_stats.publish").json();
+  const Json list =
+      get("/api/"
+          "queues?sort=message_stats.publish&sort_reverse=true&columns=name,message_stats.publish")
+          .json();
   EXPECT_EQ(list, (Json::array({{{"name", "fast"}, {"message_stats", {{"publish", 2}}}},
                                 {{"name", "slow"}, {"message_stats", {{"publish", 1}}}}})));
 }
@@ -93,34 +101,52 @@ TEST_F(ManagementMore, SortingByANestedRateMakesThatRateAlone) {
 
 TEST_F(ManagementMore, LimitsAreSetListedAndTakenAway) {
   broker.vhost_list[0].limits = {{"max-queues", 3}};
-  EXPECT_EQ(get("/api/vhost-limits").json(), (Json::array({{{"vhost", "/"}, {"value", {{"max-queues", 3}}}}})));
+  EXPECT_EQ(get("/api/vhost-limits").json(),
+            (Json::array({{{"vhost", "/"}, {"value", {{"max-queues", 3}}}}})));
   EXPECT_EQ(get("/api/vhost-limits/tenant").json(), Json::array());
-  EXPECT_EQ(client->call("PUT", "/api/vhost-limits/%2F/max-connections", R"({"value": 10})").status, 204);
-  EXPECT_EQ(client->call("PUT", "/api/vhost-limits/%2F/max-connections", R"({"value": "11"})").status, 204);
+  EXPECT_EQ(client->call("PUT", "/api/vhost-limits/%2F/max-connections", R"({"value": 10})").status,
+            204);
+  EXPECT_EQ(
+      client->call("PUT", "/api/vhost-limits/%2F/max-connections", R"({"value": "11"})").status,
+      204);
   EXPECT_EQ(client->call("DELETE", "/api/user-limits/guest/max-channels").status, 204);
   ASSERT_EQ(broker.put_limits.size(), 3u);
   EXPECT_EQ(broker.put_limits[1].value, 11);
   EXPECT_FALSE(broker.put_limits[2].value);
-  EXPECT_EQ(client->call("PUT", "/api/user-limits/guest/max-channels", R"({"value": "many"})").status, 400);
+  EXPECT_EQ(
+      client->call("PUT", "/api/user-limits/guest/max-channels", R"({"value": "many"})").status,
+      400);
   EXPECT_EQ(client->call("PUT", "/api/user-limits/guest/max-channels", "{}").status, 400);
   EXPECT_EQ(get("/api/user-limits/nobody-there").status, 404);
   EXPECT_EQ(client->call("GET", "/api/user-limits", "", TestClient::kWatcher).status, 403);
 }
 
 TEST_F(ManagementMore, TopicPermissionsByVhostUserAndExchange) {
-  EXPECT_EQ(client->call("PUT", "/api/topic-permissions/%2F/guest", R"({"exchange":"amq.topic","write":"a","read":"b"})").status, 201);
-  const Json mine = Json::array({{{"user", "guest"}, {"vhost", "/"}, {"exchange", "amq.topic"}, {"write", "a"}, {"read", "b"}}});
-  for (const char* path : {"/api/topic-permissions", "/api/topic-permissions/%2F", "/api/topic-permissions/%2F/guest",
-                           "/api/vhosts/%2F/topic-permissions", "/api/users/guest/topic-permissions"}) {
+  EXPECT_EQ(client
+                ->call("PUT", "/api/topic-permissions/%2F/guest",
+                       R"({"exchange":"amq.topic","write":"a","read":"b"})")
+                .status,
+            201);
+  const Json mine = Json::array({{{"user", "guest"},
+                                  {"vhost", "/"},
+                                  {"exchange", "amq.topic"},
+                                  {"write", "a"},
+                                  {"read", "b"}}});
+  for (const char* path :
+       {"/api/topic-permissions", "/api/topic-permissions/%2F", "/api/topic-permissions/%2F/guest",
+        "/api/vhosts/%2F/topic-permissions", "/api/users/guest/topic-permissions"}) {
     EXPECT_EQ(get(path).json(), mine) << path;
   }
-  EXPECT_EQ(client->call("PUT", "/api/topic-permissions/%2F/guest", R"({"write":"a","read":"b"})").status, 400);
+  EXPECT_EQ(
+      client->call("PUT", "/api/topic-permissions/%2F/guest", R"({"write":"a","read":"b"})").status,
+      400);
   EXPECT_EQ(client->call("DELETE", "/api/topic-permissions/%2F/guest/amq.topic").status, 204);
   EXPECT_EQ(broker.deleted_topic_exchange, "amq.topic");
 }
 
 TEST_F(ManagementMore, ParametersOfUnknownComponentsAreKeptAndShovelsRefused) {
-  EXPECT_EQ(client->call("PUT", "/api/parameters/mine/%2F/n", R"({"value": {"a": 1}})").status, 201);
+  EXPECT_EQ(client->call("PUT", "/api/parameters/mine/%2F/n", R"({"value": {"a": 1}})").status,
+            201);
   EXPECT_EQ(get("/api/parameters/mine/%2F/n").json()["value"], (Json{{"a", 1}}));
   EXPECT_EQ(client->call("PUT", "/api/parameters/shovel/%2F/n", R"({"value": {}})").status, 400);
   EXPECT_EQ(client->call("PUT", "/api/parameters/mine/%2F/n", "{}").status, 400);
@@ -135,7 +161,8 @@ TEST_F(ManagementMore, ParametersOfUnknownComponentsAreKeptAndShovelsRefused) {
 TEST_F(ManagementMore, AVhostKeepsWhatIsNotSaid) {
   broker.vhost_list[1].description = "old";
   broker.vhost_list[1].tags = {"x"};
-  EXPECT_EQ(client->call("PUT", "/api/vhosts/tenant", R"({"default_queue_type": "quorum"})").status, 201);
+  EXPECT_EQ(client->call("PUT", "/api/vhosts/tenant", R"({"default_queue_type": "quorum"})").status,
+            201);
   EXPECT_EQ(broker.put_vhost_info.description, "old");
   EXPECT_EQ(broker.put_vhost_info.default_queue_type, "quorum");
   EXPECT_EQ(client->call("PUT", "/api/vhosts/tenant", R"({"tags": "a, b"})").status, 201);
@@ -149,13 +176,18 @@ TEST_F(ManagementMore, AVhostKeepsWhatIsNotSaid) {
 // -- Definitions
 
 TEST_F(ManagementMore, AFormsFileIsImported) {
-  const std::string form = "--X1\r\nContent-Disposition: form-data; name=\"vhost\"\r\n\r\nignored\r\n--X1\r\n"
-                           "Content-Disposition: form-data; name=\"file\"; filename=\"d.json\"\r\n\r\n"
-                           "{\"queues\":\r\n []}\r\n--X1--\r\n";
+  const std::string form =
+      "--X1\r\nContent-Disposition: form-data; name=\"vhost\"\r\n\r\nignored\r\n--X1\r\n"
+      "Content-Disposition: form-data; name=\"file\"; filename=\"d.json\"\r\n\r\n"
+      "{\"queues\":\r\n []}\r\n--X1--\r\n";
   const auto post = [&](std::string_view path, const std::string& body, std::string_view type) {
-    return client->call("POST", path, body, TestClient::kGuest, "Content-Type: " + std::string(type) + "\r\n").status;
+    return client
+        ->call("POST", path, body, TestClient::kGuest,
+               "Content-Type: " + std::string(type) + "\r\n")
+        .status;
   };
-  for (const char* path : {"/api/definitions", "/api/definitions/upload", "/api/definitions/%2F", "/api/definitions/%2F/upload"}) {
+  for (const char* path : {"/api/definitions", "/api/definitions/upload", "/api/definitions/%2F",
+                           "/api/definitions/%2F/upload"}) {
     EXPECT_EQ(post(path, form, "multipart/form-data; boundary=X1"), 204) << path;
     EXPECT_EQ(broker.imported, "{\"queues\":\r\n []}") << path;
   }
@@ -177,7 +209,8 @@ TEST_F(ManagementMore, ALateRetryFailsItsCheck) {
   EXPECT_EQ(get("/api/health/checks/retries-on-time/5000").status, 200);
   const Reply late = get("/api/health/checks/retries-on-time/4999");
   EXPECT_EQ(late.status, 503);
-  EXPECT_EQ(late.json()["late"], (Json::array({{{"vhost", "/"}, {"queue", "q"}, {"late_ms", 5000}}})));
+  EXPECT_EQ(late.json()["late"],
+            (Json::array({{{"vhost", "/"}, {"queue", "q"}, {"late_ms", 5000}}})));
   EXPECT_NE(late.json()["reason"].get<std::string>().find("5000 ms"), std::string::npos);
   EXPECT_EQ(get("/api/health/checks/retries-on-time/soon").status, 400);
 }
@@ -198,14 +231,18 @@ TEST_F(ManagementMore, MetricsTellSumsAndOnRequestEachQueue) {
   broker.overview_info.totals = queue.numbers;
   const Reply sums = get("/metrics");
   EXPECT_EQ(sums.headers.at("content-type").substr(0, 10), "text/plain");
-  for (const char* line : {"tarrymq_queue_messages_ready 4", "rabbitmq_queue_messages_ready 4",
-                           "tarrymq_dead_lettered_total{reason=\"delivery_limit\"} 2", "tarrymq_retries_scheduled_total 0",
-                           "tarrymq_dropped_total{reason=\"expired\"} 0", "# TYPE tarrymq_retries_postponed_total counter"}) {
+  for (const char* line :
+       {"tarrymq_queue_messages_ready 4", "rabbitmq_queue_messages_ready 4",
+        "tarrymq_dead_lettered_total{reason=\"delivery_limit\"} 2",
+        "tarrymq_retries_scheduled_total 0", "tarrymq_dropped_total{reason=\"expired\"} 0",
+        "# TYPE tarrymq_retries_postponed_total counter"}) {
     EXPECT_NE(sums.body.find(line), std::string::npos) << line;
   }
   EXPECT_EQ(sums.body.find("vhost="), std::string::npos);
   const std::string each = get("/metrics/per-object").body;
-  EXPECT_NE(each.find("tarrymq_queue_messages_ready{vhost=\"/\",queue=\"a\\\"b\\\\c\"} 4"), std::string::npos) << each;
+  EXPECT_NE(each.find("tarrymq_queue_messages_ready{vhost=\"/\",queue=\"a\\\"b\\\\c\"} 4"),
+            std::string::npos)
+      << each;
   const std::string other = get("/metrics/detailed?family=queue_metrics&vhost=tenant").body;
   EXPECT_EQ(other.find("queue="), std::string::npos);
   EXPECT_EQ(client->call("GET", "/metrics", "", TestClient::kTenant).status, 403);
@@ -214,19 +251,22 @@ TEST_F(ManagementMore, MetricsTellSumsAndOnRequestEachQueue) {
 TEST_F(ManagementMore, Rule40_MetricsTellHowLateRetriesAreAsAHistogram) {
   QueueInfo queue = make_queue("/", "q", 0);
   queue.retry_enabled = true;
-  queue.numbers.retry_lag[0] = 5;                          // up to 1 ms
-  queue.numbers.retry_lag[8] = 2;                          // up to 1 s
-  queue.numbers.retry_lag[kRetryLagBoundsMs.size()] = 1;   // above all bounds
+  queue.numbers.retry_lag[0] = 5;                         // up to 1 ms
+  queue.numbers.retry_lag[8] = 2;                         // up to 1 s
+  queue.numbers.retry_lag[kRetryLagBoundsMs.size()] = 1;  // above all bounds
   queue.numbers.retry_lag_sum_ms = 401'250;
   QueueInfo plain = make_queue("/", "plain", 0);
   broker.queue_list = {queue, plain};
   broker.overview_info.totals = queue.numbers;
   const std::string sums = get("/metrics").body;
   for (const char* line :
-       {"# TYPE tarrymq_retry_lag_seconds histogram", "tarrymq_retry_lag_seconds_bucket{le=\"0.001\"} 5\n",
-        "tarrymq_retry_lag_seconds_bucket{le=\"0.5\"} 5\n", "tarrymq_retry_lag_seconds_bucket{le=\"1\"} 7\n",
-        "tarrymq_retry_lag_seconds_bucket{le=\"300\"} 7\n", "tarrymq_retry_lag_seconds_bucket{le=\"+Inf\"} 8\n",
-        "tarrymq_retry_lag_seconds_count 8\n", "tarrymq_retry_lag_seconds_sum 401.25\n"}) {
+       {"# TYPE tarrymq_retry_lag_seconds histogram",
+        "tarrymq_retry_lag_seconds_bucket{le=\"0.001\"} 5\n",
+        "tarrymq_retry_lag_seconds_bucket{le=\"0.5\"} 5\n",
+        "tarrymq_retry_lag_seconds_bucket{le=\"1\"} 7\n",
+        "tarrymq_retry_lag_seconds_bucket{le=\"300\"} 7\n",
+        "tarrymq_retry_lag_seconds_bucket{le=\"+Inf\"} 8\n", "tarrymq_retry_lag_seconds_count 8\n",
+        "tarrymq_retry_lag_seconds_sum 401.25\n"}) {
     EXPECT_NE(sums.find(line), std::string::npos) << line << sums;
   }
   EXPECT_EQ(get("/api/queues/%2F/q").json()["retry_stats"]["lag"],
@@ -238,8 +278,12 @@ TEST_F(ManagementMore, Rule40_MetricsTellHowLateRetriesAreAsAHistogram) {
   broker.queue_list[0].numbers.retry_lag[0] = 5;
   for (const char* path : {"/metrics/per-object", "/metrics/detailed?family=queue_metrics"}) {
     const std::string each = get(path).body;
-    EXPECT_NE(each.find("tarrymq_retry_lag_seconds_count{vhost=\"/\",queue=\"q\"} 8\n"), std::string::npos) << each;
-    EXPECT_EQ(each.find("tarrymq_retry_lag_seconds_count{vhost=\"/\",queue=\"plain\"}"), std::string::npos) << each;
+    EXPECT_NE(each.find("tarrymq_retry_lag_seconds_count{vhost=\"/\",queue=\"q\"} 8\n"),
+              std::string::npos)
+        << each;
+    EXPECT_EQ(each.find("tarrymq_retry_lag_seconds_count{vhost=\"/\",queue=\"plain\"}"),
+              std::string::npos)
+        << each;
   }
 }
 
@@ -254,8 +298,12 @@ TEST_F(ManagementMore, LogLinesAreReadFromWhereOneLeftOff) {
   EXPECT_GT(body["lines"][1]["number"], body["lines"][0]["number"]);
   const std::string last = std::to_string(body["last"].get<uint64_t>());
   EXPECT_EQ(get("/api/logs?category=test-room&after=" + last).json()["lines"], Json::array());
-  EXPECT_EQ(get("/api/logs?category=test-room&level=warning&after=" + std::to_string(before)).json()["lines"].size(), 1u);
-  EXPECT_NE(get("/api/logs?format=text&category=test-room").body.find("warning test-room: first"), std::string::npos);
+  EXPECT_EQ(get("/api/logs?category=test-room&level=warning&after=" + std::to_string(before))
+                .json()["lines"]
+                .size(),
+            1u);
+  EXPECT_NE(get("/api/logs?format=text&category=test-room").body.find("warning test-room: first"),
+            std::string::npos);
   EXPECT_EQ(get("/api/logs?level=loud").status, 400);
   EXPECT_EQ(client->call("GET", "/api/logs", "", TestClient::kTenant).status, 403);
 }
@@ -277,7 +325,8 @@ TEST(OpenApi, DescribesEachRouteAndNoOther) {
     const bool may_miss = std::string_view(operation.tag) == "Retries";
     EXPECT_TRUE(may_miss || routes.contains(key)) << key << " is not there";
   }
-  for (const std::string& route : routes) EXPECT_TRUE(described.contains(route)) << route << " is not in openapi_operations.cc";
+  for (const std::string& route : routes)
+    EXPECT_TRUE(described.contains(route)) << route << " is not in openapi_operations.cc";
 }
 
 TEST_F(ManagementMore, TheDescriptionIsServedToAnyone) {
@@ -292,7 +341,11 @@ TEST_F(ManagementMore, TheDescriptionIsServedToAnyone) {
 }
 
 TEST_F(ManagementMore, NumbersMayBeTextAsOldToolsSendThem) {
-  EXPECT_EQ(client->call("POST", "/api/queues/%2F/q/get", R"({"count": "2", "ackmode": "ack_requeue_true"})").status, 200);
+  EXPECT_EQ(client
+                ->call("POST", "/api/queues/%2F/q/get",
+                       R"({"count": "2", "ackmode": "ack_requeue_true"})")
+                .status,
+            200);
   EXPECT_EQ(broker.got_count, 2u);
   EXPECT_EQ(client->call("POST", "/api/queues/%2F/q/get", R"({"count": "two"})").status, 400);
 }

@@ -49,8 +49,9 @@ TEST_F(Pages, TheirPolicyAllowsNothingInlineAndNothingFromElsewhere) {
   for (const std::string& path : {std::string("/"), place() + "js/main.js"}) {
     const Reply reply = get(path);
     const std::string policy = reply.headers.at("content-security-policy");
-    for (const char* part : {"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
-                             "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"}) {
+    for (const char* part :
+         {"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+          "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"}) {
       EXPECT_NE(policy.find(part), std::string::npos) << part;
     }
     EXPECT_EQ(policy.find("unsafe"), std::string::npos);
@@ -63,7 +64,8 @@ TEST_F(Pages, TheirPolicyAllowsNothingInlineAndNothingFromElsewhere) {
 
 TEST_F(Pages, WhatTheDocumentNamesIsThere) {
   const Reply page = get("/");
-  EXPECT_EQ(page.body.find("assets/dev/"), std::string::npos) << "an address of the tree, not of this program";
+  EXPECT_EQ(page.body.find("assets/dev/"), std::string::npos)
+      << "an address of the tree, not of this program";
   EXPECT_EQ(page.body.find("http:"), std::string::npos);
   EXPECT_EQ(page.body.find("https:"), std::string::npos);
   EXPECT_EQ(page.body.find("<style"), std::string::npos);
@@ -85,7 +87,8 @@ TEST_F(Pages, EveryModuleThatIsImportedIsThere) {
     const std::string folder(asset.path.substr(0, asset.path.find('/')));
     for (const char* word : {"from '", "from\""}) {
       for (std::string to : addresses(asset.text(), word)) {
-        ASSERT_TRUE(to.starts_with("./") || to.starts_with("../")) << asset.path << " imports " << to;
+        ASSERT_TRUE(to.starts_with("./") || to.starts_with("../"))
+            << asset.path << " imports " << to;
         to = to.starts_with("./") ? folder + to.substr(1) : to.substr(3);
         const Reply reply = get(place() + to);
         EXPECT_EQ(reply.status, 200) << asset.path << " imports " << to;
@@ -106,7 +109,8 @@ TEST_F(Pages, FilesAreTheBytesOfTheTree) {
 }
 
 TEST_F(Pages, AFileIsKeptByItsVersionAndAnotherVersionIsNot) {
-  EXPECT_NE(get(place() + "js/main.js").headers.at("cache-control").find("immutable"), std::string::npos);
+  EXPECT_NE(get(place() + "js/main.js").headers.at("cache-control").find("immutable"),
+            std::string::npos);
   const Reply old = get("/assets/0123456789abcdef/js/main.js");
   EXPECT_EQ(old.status, 200);
   EXPECT_EQ(old.headers.at("cache-control"), "no-store");
@@ -114,7 +118,8 @@ TEST_F(Pages, AFileIsKeptByItsVersionAndAnotherVersionIsNot) {
 }
 
 TEST_F(Pages, WhatIsNoFileOfThemIs404) {
-  for (const char* path : {"js/none.js", "js/..", "..%2Fjs/main.js", "js/main.js%00", "vendor/README.md"}) {
+  for (const char* path :
+       {"js/none.js", "js/..", "..%2Fjs/main.js", "js/main.js%00", "vendor/README.md"}) {
     EXPECT_EQ(get(place() + path).status, 404) << path;
   }
   EXPECT_EQ(get("/assets").status, 404);

@@ -42,7 +42,10 @@ TEST_F(RetryApi, Rule36_GetShowsDeclaredOverrideEffectiveAndTheSchedule) {
 }
 
 TEST_F(RetryApi, Rule36_PutReplacesTheWholeOverride) {
-  EXPECT_EQ(client->call("PUT", kRetryPath, R"({"min": 100, "limit": 0, "jitter": 10, "max_age": 60000})").status, 204);
+  EXPECT_EQ(
+      client->call("PUT", kRetryPath, R"({"min": 100, "limit": 0, "jitter": 10, "max_age": 60000})")
+          .status,
+      204);
   EXPECT_EQ(broker.overridden_queue, "q");
   RetryOverride wanted;
   wanted.min_ms = 100;
@@ -61,10 +64,12 @@ TEST_F(RetryApi, Rule36_ABadValueIs400AndChangesNothing) {
   const RetryOverride before = broker.retry_info.changes;
   const std::pair<const char*, const char*> cases[] = {
       {R"({"min": 0})", "min: it was 0, allowed is an integer >= 1 (milliseconds)"},
-      {R"({"min": "500"})", "min: it was string \"500\", allowed is an integer >= 1 (milliseconds)"},
+      {R"({"min": "500"})",
+       "min: it was string \"500\", allowed is an integer >= 1 (milliseconds)"},
       {R"({"multiplier": 1.5})", "multiplier: it was number 1.5, allowed is an integer >= 1"},
       {R"({"limit": null})", "limit: it was null null, allowed is an integer >= 0"},
-      {R"({"type": "all"})", "unknown key 'type': allowed are min, multiplier, max, limit, jitter and max_age"}};
+      {R"({"type": "all"})",
+       "unknown key 'type': allowed are min, multiplier, max, limit, jitter and max_age"}};
   for (const auto& [body, reason] : cases) {
     const auto reply = client->call("PUT", kRetryPath, body);
     EXPECT_EQ(reply.status, 400) << body;
@@ -84,7 +89,8 @@ TEST_F(RetryApi, Rule36_WhatTheBrokerRefusesIsShown) {
 TEST_F(RetryApi, Rule36_PreviewOfASchedule) {
   auto reply = client->call("GET", "/api/retry-preview?min=500&multiplier=2&max=30000&limit=5");
   ASSERT_EQ(reply.status, 200);
-  EXPECT_EQ(reply.json(), Json::parse(R"({"schedule": [500, 1000, 2000, 4000, 8000], "total_ms": 15500,
+  EXPECT_EQ(reply.json(),
+            Json::parse(R"({"schedule": [500, 1000, 2000, 4000, 8000], "total_ms": 15500,
                                           "deliveries_max": 6})"));
   reply = client->call("GET", "/api/retry-preview?min=100");  // linear, limit 20
   EXPECT_EQ(reply.json()["deliveries_max"], 21);

@@ -16,13 +16,14 @@
 namespace tarry::http_test {
 
 struct Reply {
-  int status = 0;  // 0: no whole answer came
+  int status = 0;                              // 0: no whole answer came
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
 };
 
-/// A blocking client on one keep-alive connection, made of plain sockets so that it shares nothing with the server.
+/// A blocking client on one keep-alive connection, made of plain sockets so that it shares nothing
+/// with the server.
 class TestClient {
  public:
   explicit TestClient(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -45,10 +46,12 @@ class TestClient {
     }
     return true;
   }
-  /// `credentials`: base64 of user:password, "" for none. `more`: further header lines, each with its CRLF.
+  /// `credentials`: base64 of user:password, "" for none. `more`: further header lines, each with
+  /// its CRLF.
   Reply call(std::string_view method, std::string_view path, std::string_view body = "",
              std::string_view credentials = kGuest, std::string_view more = "") {
-    std::string text = std::string(method) + ' ' + std::string(path) + " HTTP/1.1\r\nHost: 127.0.0.1:1\r\n";
+    std::string text =
+        std::string(method) + ' ' + std::string(path) + " HTTP/1.1\r\nHost: 127.0.0.1:1\r\n";
     if (!credentials.empty()) text += "Authorization: Basic " + std::string(credentials) + "\r\n";
     text += more;
     if (!body.empty()) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
@@ -67,12 +70,14 @@ class TestClient {
       const size_t line_end = buffer_.find("\r\n", at);
       const std::string line = buffer_.substr(at, line_end - at);
       std::string name = line.substr(0, line.find(':'));
-      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](unsigned char c) { return std::tolower(c); });
       reply.headers[name] = line.substr(line.find(':') + 2);
       at = line_end + 2;
     }
     buffer_.erase(0, end + 4);
-    const size_t length = reply.headers.contains("content-length") ? std::stoul(reply.headers["content-length"]) : 0;
+    const size_t length =
+        reply.headers.contains("content-length") ? std::stoul(reply.headers["content-length"]) : 0;
     while (!head_only && buffer_.size() < length) {
       if (!fill()) return {};
     }

@@ -13,11 +13,13 @@ namespace {
 using http_test::Reply;
 using http_test::TestClient;
 
-/// Echoes the body. "/hold" keeps the responder, "/drop" drops it; "/refuse" is refused before the body.
+/// Echoes the body. "/hold" keeps the responder, "/drop" drops it; "/refuse" is refused before the
+/// body.
 class EchoApi final : public Api {
  public:
   void admit(Request& head, Admitted done) override {
-    if (!head.segments.empty() && head.segments[0] == "refuse") return done(Response::forbidden("no"), {});
+    if (!head.segments.empty() && head.segments[0] == "refuse")
+      return done(Response::forbidden("no"), {});
     done(std::nullopt, {});
   }
   void serve(std::shared_ptr<Request> request, Responder responder) override {
@@ -54,13 +56,16 @@ class TransportTest : public ::testing::Test {
 TEST_F(TransportTest, AConnectionServesManyRequests) {
   start();
   TestClient client(server->port());
-  for (int i = 0; i < 50; ++i) EXPECT_EQ(client.call("POST", "/", "body " + std::to_string(i)).body, "body " + std::to_string(i));
+  for (int i = 0; i < 50; ++i)
+    EXPECT_EQ(client.call("POST", "/", "body " + std::to_string(i)).body,
+              "body " + std::to_string(i));
 }
 
 TEST_F(TransportTest, ARequestThatComesByteByByteIsServed) {
   start();
   TestClient client(server->port());
-  for (const char c : std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")) client.send_raw({&c, 1});
+  for (const char c : std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"))
+    client.send_raw({&c, 1});
   EXPECT_EQ(client.read_reply().body, "abc");
 }
 
@@ -68,7 +73,8 @@ TEST_F(TransportTest, RequestsSentAheadAreAnsweredInOrder) {
   start();
   TestClient client(server->port());
   std::string both;
-  for (const char* body : {"1", "2", "3"}) both += std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n") + body;
+  for (const char* body : {"1", "2", "3"})
+    both += std::string("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n") + body;
   client.send_raw(both);
   for (const char* body : {"1", "2", "3"}) EXPECT_EQ(client.read_reply().body, body);
 }
@@ -76,14 +82,17 @@ TEST_F(TransportTest, RequestsSentAheadAreAnsweredInOrder) {
 TEST_F(TransportTest, ChunkedBodiesArePutTogether) {
   start();
   TestClient client(server->port());
-  client.send_raw("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n");
+  client.send_raw(
+      "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n");
   EXPECT_EQ(client.read_reply().body, "abc");
 }
 
 TEST_F(TransportTest, ContinueIsSentToWhoWaitsForIt) {
   start();
   TestClient client(server->port());
-  client.send_raw("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+  client.send_raw(
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(client.read_reply().status, 100);
   client.send_raw("ab");
   EXPECT_EQ(client.read_reply().body, "ab");
@@ -100,7 +109,8 @@ TEST_F(TransportTest, ABodyOverTheLimitIs413) {
   chunked.send_raw("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n" +
                    std::string(2000, 'x') + "\r\n0\r\n\r\n");
   EXPECT_EQ(chunked.read_reply().status, 413);
-  EXPECT_EQ(TestClient(server->port()).call("POST", "/", std::string(1000, 'x')).body.size(), 1000u);
+  EXPECT_EQ(TestClient(server->port()).call("POST", "/", std::string(1000, 'x')).body.size(),
+            1000u);
 }
 
 TEST_F(TransportTest, AHeaderOverTheLimitIs431) {

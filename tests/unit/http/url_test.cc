@@ -12,8 +12,8 @@ TEST(Url, SegmentsAreSplitBeforeTheyAreDecoded) {
 }
 
 TEST(Url, NamesOfEveryKindComeBack) {
-  for (const std::string name : {"plain", "a/b", "a b", "a%2Fb", "a+b", "q?x=1", "#h", "\xC3\xBC\xE6\xB6\x88", "..",
-                                 "a;b,c", "[br]", "&=", "%"}) {
+  for (const std::string name : {"plain", "a/b", "a b", "a%2Fb", "a+b", "q?x=1", "#h",
+                                 "\xC3\xBC\xE6\xB6\x88", "..", "a;b,c", "[br]", "&=", "%"}) {
     const auto target = Target::parse("/api/queues/%2F/" + percent_encode(name) + "?columns=a");
     ASSERT_TRUE(target) << name;
     EXPECT_EQ(target->segments.back(), name);
@@ -36,7 +36,8 @@ TEST(Url, DotsAreNotResolved) {
 }
 
 TEST(Url, MisplacedPercentSignsAreRefused) {
-  for (const char* bad : {"/a%", "/a%2", "/a%zz", "/a?b=%f", "no-slash", ""}) EXPECT_FALSE(Target::parse(bad)) << bad;
+  for (const char* bad : {"/a%", "/a%2", "/a%zz", "/a?b=%f", "no-slash", ""})
+    EXPECT_FALSE(Target::parse(bad)) << bad;
 }
 
 TEST(Url, OneTrailingSlashIsIgnored) {
@@ -51,7 +52,8 @@ TEST(Url, Base64RoundTrips) {
     for (size_t i = 0; i < n; ++i) bytes.push_back(static_cast<char>(i * 37 + 200));
     EXPECT_EQ(base64_decode(base64_encode(bytes)), bytes);
   }
-  for (const char* bad : {"a", "ab=c", "a===", "@@@@", "ab="}) EXPECT_FALSE(base64_decode(bad)) << bad;
+  for (const char* bad : {"a", "ab=c", "a===", "@@@@", "ab="})
+    EXPECT_FALSE(base64_decode(bad)) << bad;
 }
 
 }  // namespace

@@ -71,8 +71,10 @@ TEST_F(BrokerTime, AfterAStartOfTheMachineTheStoredOffsetIsAllThereIs) {
   const WallTime system{2000 * kHourNs};
   EXPECT_EQ(offset_at_start(stored, {"another", 9 * kHourNs}, system), 5);
   EXPECT_EQ(offset_at_start(stored, {"", 9 * kHourNs}, system), 5);
-  EXPECT_EQ(offset_at_start(stored, {"this", 6 * kHourNs}, system), 5) << "a clock that went back says nothing";
-  EXPECT_EQ(offset_at_start({5, 1000 * kHourNs, {}}, {"", 9 * kHourNs}, system), 5) << "written by an older version";
+  EXPECT_EQ(offset_at_start(stored, {"this", 6 * kHourNs}, system), 5)
+      << "a clock that went back says nothing";
+  EXPECT_EQ(offset_at_start({5, 1000 * kHourNs, {}}, {"", 9 * kHourNs}, system), 5)
+      << "written by an older version";
 }
 
 TEST_F(BrokerTime, TheMachinesOwnTimeIsStored) {
@@ -116,7 +118,8 @@ TEST_F(BrokerTime, AnyByteThatChangedIsNoticed) {
 }
 
 TEST_F(BrokerTime, AFileThatIsSomethingElseIsNotBelieved) {
-  for (std::string bad : {"", "tarrymq-clock", "tarrymq-clock 2 1 1\n", "other 1 5 5\n", "tarrymq-clock 1 x 5\n"}) {
+  for (std::string bad :
+       {"", "tarrymq-clock", "tarrymq-clock 2 1 1\n", "other 1 5 5\n", "tarrymq-clock 1 x 5\n"}) {
     set_text(bad);
     EXPECT_FALSE(BrokerTimeFile(directory_).read().has_value()) << bad;
   }

@@ -8,7 +8,8 @@ namespace {
 using Status = ProxyHeader::Status;
 
 const std::string kSignature("\r\n\r\n\0\r\nQUIT\n", 12);
-const std::string kFour = kSignature + std::string("\x21\x11\0\x0c\xc0\0\2\x07\xc6\x33\x64\1\xc7\x38\x16\x28", 16);
+const std::string kFour =
+    kSignature + std::string("\x21\x11\0\x0c\xc0\0\2\x07\xc6\x33\x64\1\xc7\x38\x16\x28", 16);
 
 ProxyHeader parse(std::string_view text) { return parse_proxy_header(as_bytes(text)); }
 
@@ -16,7 +17,8 @@ TEST(ProxyHeader, EveryBeginningNeedsMoreAndWhatFollowsIsNotItsOwn) {
   for (const std::string& header : {std::string("PROXY TCP4 192.0.2.7 198.51.100.1 51000 5672\r\n"),
                                     std::string("PROXY UNKNOWN and whatever\r\n"), kFour}) {
     for (size_t n = 0; n < header.size(); ++n) {
-      EXPECT_EQ(parse(std::string_view(header).substr(0, n)).status, Status::need_more) << header << " cut at " << n;
+      EXPECT_EQ(parse(std::string_view(header).substr(0, n)).status, Status::need_more)
+          << header << " cut at " << n;
     }
     for (std::string more : {"", "A", "AMQP", "\r\n"}) {
       const ProxyHeader whole = parse(header + more);

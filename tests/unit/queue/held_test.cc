@@ -25,8 +25,8 @@ class HeldLetters : public QueueWorld {
 TEST_F(HeldLetters, Rule41_ALetterThatNoTargetTakesIsHeldAndTriedAgainWithBackoff) {
   at_least_once();
   declare();
-  for (DeadLetterResult no : {DeadLetterResult::refused, DeadLetterResult::no_route, DeadLetterResult::no_exchange,
-                              DeadLetterResult::cycle}) {
+  for (DeadLetterResult no : {DeadLetterResult::refused, DeadLetterResult::no_route,
+                              DeadLetterResult::no_exchange, DeadLetterResult::cycle}) {
     letters_->letters.clear();
     letters_->answer = no;
     publish({"m"});

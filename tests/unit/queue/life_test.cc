@@ -108,7 +108,7 @@ TEST_F(Life, ExpiresCountsFromTheLastUse) {
   advance(700);
   stat(true);
   advance(700);
-  stat(false);  // no use
+  stat(false);     // no use
   publish({"m"});  // nor is a publish
   advance(99);
   EXPECT_FALSE(queue_->gone());

@@ -100,7 +100,7 @@ TEST_F(Order, ATtlOfZeroIsOneDelivery) {
   publish({.body = "a", .expiration = "0"});
   auto got = sink_.take();
   ASSERT_EQ(got.size(), 1u);
-  settle(Outcome::reject_requeue, got);   // in the same millisecond
+  settle(Outcome::reject_requeue, got);  // in the same millisecond
   EXPECT_TRUE(sink_.deliveries.empty());
   EXPECT_EQ(ready(), 0u);
 }

@@ -8,8 +8,8 @@ namespace {
 
 class OwnWords : public QueueWorld {
  protected:
-  static OwnWord told(std::string error, std::optional<uint64_t> delay_ms = {}, bool permanent = false,
-                      uint64_t publish_number = 0) {
+  static OwnWord told(std::string error, std::optional<uint64_t> delay_ms = {},
+                      bool permanent = false, uint64_t publish_number = 0) {
     OwnWord word;
     word.error = std::move(error);
     word.delay_ms = delay_ms;

@@ -12,7 +12,8 @@ namespace {
 class Redrive : public QueueWorld {
  protected:
   /// As the dead-letter stage leaves it.
-  Message dead(const std::string& body, const std::string& from = "orders", const std::string& why = "rejected") {
+  Message dead(const std::string& body, const std::string& from = "orders",
+               const std::string& why = "rejected") {
     FieldTable entry, headers;
     entry.set("count", FieldValue::int64(1));
     entry.set("reason", FieldValue::text(why));
@@ -118,7 +119,8 @@ TEST_F(Redrive, Rule38_AnotherTargetTakesAlsoWhatHasNoHistory) {
 
 TEST_F(Redrive, Rule38_FilterAndLimitChooseTheOldestThatMatchAndLeaveTheRestInPlace) {
   declare();
-  for (const char* body : {"a", "bb", "c", "dd", "e", "ff"}) publish(dead(body, "orders", body[1] ? "expired" : "rejected"));
+  for (const char* body : {"a", "bb", "c", "dd", "e", "ff"})
+    publish(dead(body, "orders", body[1] ? "expired" : "rejected"));
   run({.limit = 2, .filter = {.reason = "rejected"}});
   EXPECT_EQ(moved_bodies(), (std::vector<std::string>{"a", "c"}));
   EXPECT_EQ(progress->matched.load(), 2u);
@@ -231,7 +233,8 @@ TEST_F(Redrive, Rule38_TheLimitHoldsOverARestart) {
   start({.limit = 6, .plan = kept});
   wait_until([&] { return ended.has_value(); });
   EXPECT_EQ(ended, RedriveEnd::completed);
-  EXPECT_EQ(moved_bodies(), (std::vector<std::string>{"m2", "m3", "m4", "m5"}));  // since the restart
+  EXPECT_EQ(moved_bodies(),
+            (std::vector<std::string>{"m2", "m3", "m4", "m5"}));  // since the restart
   EXPECT_EQ(progress->moved.load(), 6u);
   EXPECT_EQ(ready(), 4u);
 }
@@ -329,7 +332,8 @@ TEST(RedrivePlanText, TextAndBack) {
   ASSERT_EQ(back->ends.size(), 2u);
   EXPECT_EQ(back->ends[0].lane, 5);
   EXPECT_EQ(back->ends[1].last, (Position{0xFFFFFFFF, 9, 0}));
-  for (const char* bad : {"", "x;", "1", "1;2", "1;2-3;", "1;2-3-g;"}) EXPECT_FALSE(RedrivePlan::parse(bad)) << bad;
+  for (const char* bad : {"", "x;", "1", "1;2", "1;2-3;", "1;2-3-g;"})
+    EXPECT_FALSE(RedrivePlan::parse(bad)) << bad;
 }
 
 }  // namespace

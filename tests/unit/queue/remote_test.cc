@@ -121,7 +121,8 @@ TEST_F(Remote, MessagesOfAllSizesTravelWholeTurnAfterTurn) {
   std::vector<std::string> sent;
   for (size_t turn = 0; turn < 4; ++turn) {
     // Empty ones, odd sizes, ones larger than what a batch keeps for the next.
-    for (size_t size : {size_t{0}, size_t{1}, 7 + turn, size_t{300'000}, size_t{64}, 70'000 + turn}) {
+    for (size_t size :
+         {size_t{0}, size_t{1}, 7 + turn, size_t{300'000}, size_t{64}, 70'000 + turn}) {
       sent.push_back(std::string(size, static_cast<char>('a' + turn)));
     }
     on_far([&] {
@@ -138,7 +139,8 @@ TEST_F(Remote, WhatAPublishSaysOfItselfTravelsWithIt) {
   declare();
   on_far([&] {
     for (uint8_t priority : {uint8_t{2}, uint8_t{7}}) {
-      const std::string route("\1e\1k", 4), header = PropertiesBuilder{}.build(1), body(1, static_cast<char>('0' + priority));
+      const std::string route("\1e\1k", 4), header = PropertiesBuilder{}.build(1),
+                                            body(1, static_cast<char>('0' + priority));
       PublishRequest request;
       request.route = as_bytes(route);
       request.header = as_bytes(header);

@@ -21,7 +21,9 @@ class Waiting : public QueueWorld {
     for (int i = 0; i < count; ++i) {
       FieldTable headers;
       headers.set("n", FieldValue::int64(i));
-      publish({.body = "m" + std::to_string(i), .headers = headers, .key = "key" + std::to_string(i % 3)});
+      publish({.body = "m" + std::to_string(i),
+               .headers = headers,
+               .key = "key" + std::to_string(i % 3)});
       settle(Outcome::nack_requeue, {*get()});
       if (apart_ms > 0) clock_.advance_ms(apart_ms);
     }
@@ -35,7 +37,8 @@ class Waiting : public QueueWorld {
   }
   WaitingOutcome act(WaitingOrder order) {
     std::optional<WaitingOutcome> outcome;
-    on_shard([&] { queue_->act_on_waiting(order, [&](WaitingOutcome o) { outcome = std::move(o); }); });
+    on_shard(
+        [&] { queue_->act_on_waiting(order, [&](WaitingOutcome o) { outcome = std::move(o); }); });
     wait_until([&] { return outcome.has_value(); });
     turns();
     return std::move(*outcome);
@@ -86,12 +89,14 @@ TEST_F(Waiting, Rule37_PagesMeetWithoutGapOrOverlapAndABoundOnDueCuts) {
   park(60, 3);
   std::vector<std::string> seen, expected;
   for (uint64_t offset = 0; offset < 70; offset += 7) {
-    for (auto& body : bodies(list({.offset = offset, .count = 7, .payload_bytes = 99}))) seen.push_back(body);
+    for (auto& body : bodies(list({.offset = offset, .count = 7, .payload_bytes = 99})))
+      seen.push_back(body);
   }
   for (int i = 0; i < 60; ++i) expected.push_back("m" + std::to_string(i));
   EXPECT_EQ(seen, expected);
   const uint64_t bound = list().messages[20].due_ms;
-  const WaitingPage cut = list({.offset = 15, .count = 100, .due_before_ms = bound, .payload_bytes = 99});
+  const WaitingPage cut =
+      list({.offset = 15, .count = 100, .due_before_ms = bound, .payload_bytes = 99});
   EXPECT_EQ(cut.matching, 20u);
   EXPECT_EQ(cut.total, 60u);
   EXPECT_EQ(bodies(cut), (std::vector<std::string>{"m15", "m16", "m17", "m18", "m19"}));
@@ -110,7 +115,9 @@ TEST_F(Waiting, Rule37_RedeliverNowBringsThemAtOnceAndOnlyOnceWithTheirCounter) 
   declare();
   park(4);
   const WaitingPage page = list();
-  EXPECT_EQ(act({.act = WaitingAct::redeliver, .ids = {page.messages[2].id, page.messages[1].id}}).affected, 2u);
+  EXPECT_EQ(act({.act = WaitingAct::redeliver, .ids = {page.messages[2].id, page.messages[1].id}})
+                .affected,
+            2u);
   EXPECT_EQ(delayed(), 2u);
   auto first = get(), second = get();
   ASSERT_TRUE(first && second);
@@ -134,7 +141,9 @@ TEST_F(Waiting, Rule37_AnIdIsOfOneWaitOnly) {
   settle(Outcome::nack_requeue, {*get()});
   EXPECT_EQ(act({.act = WaitingAct::drop, .ids = {id}}).affected, 0u);
   EXPECT_EQ(delayed(), 1u);
-  EXPECT_EQ(act({.act = WaitingAct::drop, .ids = {list().messages[0].id, "no id", "1-0-1-99"}}).affected, 1u);
+  EXPECT_EQ(
+      act({.act = WaitingAct::drop, .ids = {list().messages[0].id, "no id", "1-0-1-99"}}).affected,
+      1u);
   EXPECT_EQ(delayed(), 0u);
 }
 
@@ -170,7 +179,8 @@ TEST_F(Waiting, Rule37_DeadLetterNowGoesThroughTheStageWithReasonRejected) {
   EXPECT_EQ(letters_->letters[0].body, "m0");
   EXPECT_EQ(letters_->letters[0].reason, DeathReason::rejected);
   EXPECT_EQ(letters_->letters[0].origin.queue, queue_->id);
-  EXPECT_EQ(letters_->dropped.size(), 1u);  // the source is gone durably, and the target hears of it
+  EXPECT_EQ(letters_->dropped.size(),
+            1u);  // the source is gone durably, and the target hears of it
   EXPECT_EQ(queue_->figures().dead_lettered[0].load(), 1u);
   EXPECT_EQ(delayed(), 2u);
   restart();
@@ -244,7 +254,8 @@ TEST_F(Waiting, Rule37_AllMeansWhatWaitedWhenItWasAsked) {
   });
   settle(Outcome::nack_requeue, sink_.take());
   ASSERT_EQ(delayed(), 300u);
-  // Each is rejected again as soon as it comes, so that it waits anew while the order is carried out.
+  // Each is rejected again as soon as it comes, so that it waits anew while the order is carried
+  // out.
   sink_.after_deliver = [&](ConsumerId) {
     shard_->post([&] {
       for (const Got& got : sink_.take()) {
@@ -265,7 +276,8 @@ TEST_F(Waiting, Rule37_AMassActionOverDiskAndMemoryTreatsEachOnce) {
   store_->due().set_memory_budget(64);
   consume(1);
   on_shard([&] {
-    for (int i = 0; i < 3000; ++i) publish_here({.body = "m" + std::to_string(i), .persistent = i % 2 == 0});
+    for (int i = 0; i < 3000; ++i)
+      publish_here({.body = "m" + std::to_string(i), .persistent = i % 2 == 0});
   });
   settle(Outcome::nack_requeue, sink_.take());
   ASSERT_EQ(delayed(), 3000u);
@@ -342,7 +354,9 @@ TEST_F(Waiting, GivenMessagesWaitOnWithTheirDelayAndCounterAlsoAfterARestart) {
   builder.delivery_mode = 2;
   builder.headers = headers;
   for (int i = 0; i < 2; ++i) {
-    given[static_cast<size_t>(i)] = {"orig", "rk", builder.build(4), i == 0 ? "late" : "soon", i == 0 ? 800u : 300u, 3, "why", true, 0};
+    given[static_cast<size_t>(i)] = {
+        "orig", "rk", builder.build(4), i == 0 ? "late" : "soon", i == 0 ? 800u : 300u, 3, "why",
+        true,   0};
   }
   std::optional<WaitingOutcome> parked;
   on_shard([&] { queue_->park_given(given, [&](WaitingOutcome o) { parked = o; }); });
@@ -380,7 +394,8 @@ TEST_F(Waiting, GivenMessagesNeedAQueueWithRetries) {
 TEST(WaitingId, TextAndBack) {
   const WaitingId id{1'700'000'000'123, 255, 0xFFFFFFFF, 7};
   EXPECT_EQ(WaitingId::parse(id.text()), id);
-  for (const char* bad : {"", "-", "1-2-3", "1-2-3-", "1-2-3-g", "1-2-3-4-5", "1-100-3-4", "-1-2-3-4", "1--2-3"}) {
+  for (const char* bad :
+       {"", "-", "1-2-3", "1-2-3-", "1-2-3-g", "1-2-3-4-5", "1-100-3-4", "-1-2-3-4", "1--2-3"}) {
     EXPECT_FALSE(WaitingId::parse(bad)) << bad;
   }
 }

@@ -20,7 +20,8 @@ class MapTable final : public DueTable {
     for (const auto& item : items) rows[{generation, item.key()}] = item;
     return true;
   }
-  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max, DuePage& page) override {
+  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
+            DuePage& page) override {
     for (auto row = rows.lower_bound({generation, from}); row != rows.end(); ++row) {
       if (row->first.first != generation) break;
       if (page.items.size() == count_max || row->second.due_ms > until_due_ms) {
@@ -42,17 +43,20 @@ class MapTable final : public DueTable {
   std::map<std::pair<uint64_t, DueKey>, DueItem> rows;
 };
 
-/// A companion with an owner that takes all it is told of, a barrier that passes when the test says so, and a clock.
+/// A companion with an owner that takes all it is told of, a barrier that passes when the test says
+/// so, and a clock.
 class CompanionTest : public testing::Test {
  protected:
   CompanionTest() : shard(ShardId(0), clock) {
-    store = make_due_store(std::make_unique<MapTable>(), [this](Task task) { work.push_back(std::move(task)); });
+    store = make_due_store(std::make_unique<MapTable>(),
+                           [this](Task task) { work.push_back(std::move(task)); });
     open();
   }
   void open() {
     companion = std::make_unique<Companion>(
         *store, shard, QueueId(1),
-        CompanionGate{[this](Ticket t) { return t <= durable; }, [this](Task t) { asked.push_back(std::move(t)); }},
+        CompanionGate{[this](Ticket t) { return t <= durable; },
+                      [this](Task t) { asked.push_back(std::move(t)); }},
         [this] { drain(); });
   }
   void drain() {
@@ -292,8 +296,13 @@ TEST_F(CompanionTest, ItMayGoWhileTheBarrierIsAsked) {
 }
 
 TEST_F(CompanionTest, AFarDueTimeDoesNotOverflow) {
-  companion->park_at_once({.due_ms = UINT64_MAX, .position = {}, .counter = 1, .delay_ms = 1, .body_bytes = 0,
-                           .lane = 0, .kind = 0});
+  companion->park_at_once({.due_ms = UINT64_MAX,
+                           .position = {},
+                           .counter = 1,
+                           .delay_ms = 1,
+                           .body_bytes = 0,
+                           .lane = 0,
+                           .kind = 0});
   companion->park_at_once(entry(4'294'967'295, 2));
   advance(4'294'967'294);
   EXPECT_TRUE(drained.empty());
@@ -327,12 +336,18 @@ TEST_F(CompanionTest, RandomParksAreEachDrainedOnceNeitherEarlyNorLate) {
     ticket = durable + 1;
     for (int step = 0; step < 600; ++step) {
       switch (random() % 5) {
-        case 0: case 1:
+        case 0:
+        case 1:
           companion->park(entry(random() % (random() % 2 ? 30 : 4000), ++parked), ++ticket);
           break;
-        case 2: pass_barrier(); break;
-        case 3: settle(); break;
-        default: advance(random() % 40);
+        case 2:
+          pass_barrier();
+          break;
+        case 3:
+          settle();
+          break;
+        default:
+          advance(random() % 40);
       }
     }
     for (int i = 0; i < 100 && drained.size() < parked; ++i) {

@@ -14,7 +14,8 @@ TEST(DueHistogramTest, Rule37_ThePlaceOfEachRankAgreesWithASortedList) {
   std::mt19937_64 random(3);
   for (int step = 0; step < 20'000; ++step) {
     if (model.empty() || random() % 3 != 0) {
-      const uint64_t due = 1'000'000 + (random() % 4 == 0 ? random() % 100'000'000 : random() % 3000);
+      const uint64_t due =
+          1'000'000 + (random() % 4 == 0 ? random() % 100'000'000 : random() % 3000);
       histogram.add(due);
       model.insert(due);
     } else {
@@ -31,8 +32,9 @@ TEST(DueHistogramTest, Rule37_ThePlaceOfEachRankAgreesWithASortedList) {
     const auto from = std::lower_bound(sorted.begin(), sorted.end(), place.due_ms);
     EXPECT_EQ(static_cast<size_t>(from - sorted.begin()) + place.skip, rank);
     const auto below = histogram.below(sorted[rank]);
-    EXPECT_EQ(below.before, static_cast<size_t>(
-        std::lower_bound(sorted.begin(), sorted.end(), below.start_ms) - sorted.begin()));
+    EXPECT_EQ(below.before,
+              static_cast<size_t>(std::lower_bound(sorted.begin(), sorted.end(), below.start_ms) -
+                                  sorted.begin()));
   }
   uint64_t sum = 0, last = 0;
   for (const auto& row : histogram.rows(20)) {

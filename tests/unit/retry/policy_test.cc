@@ -12,7 +12,8 @@ namespace {
 // 128 bits hold every product of a capped delay and a 64-bit factor.
 __extension__ using Wide = unsigned __int128;
 
-RetrySettings settings(uint64_t min, std::optional<uint64_t> multiplier, std::optional<uint64_t> max) {
+RetrySettings settings(uint64_t min, std::optional<uint64_t> multiplier,
+                       std::optional<uint64_t> max) {
   RetrySettings out;
   out.min_ms = min;
   out.multiplier = multiplier;
@@ -73,16 +74,29 @@ TEST(RetryPolicy, Rule2_NothingPassesTheUInt32Cap) {
 }
 
 TEST(RetryPolicy, Rule2_SaturatesForEveryBorder) {
-  const std::vector<uint64_t> borders = {
-      1, 2, 3, 255, 65'535, 65'536, (1ull << 31) - 1, 1ull << 31, (1ull << 32) - 1, 1ull << 32, (1ull << 32) + 1,
-      1ull << 62, (1ull << 63) - 1, 1ull << 63, UINT64_MAX};
+  const std::vector<uint64_t> borders = {1,
+                                         2,
+                                         3,
+                                         255,
+                                         65'535,
+                                         65'536,
+                                         (1ull << 31) - 1,
+                                         1ull << 31,
+                                         (1ull << 32) - 1,
+                                         1ull << 32,
+                                         (1ull << 32) + 1,
+                                         1ull << 62,
+                                         (1ull << 63) - 1,
+                                         1ull << 63,
+                                         UINT64_MAX};
   for (uint64_t min : borders) {
     for (uint64_t multiplier : borders) {
       for (uint64_t max : borders) {
         for (uint64_t n : borders) {
-          for (auto s : {settings(min, multiplier, max), settings(min, {}, max), settings(min, multiplier, {}),
-                         settings(min, {}, {})}) {
-            ASSERT_EQ(retry_delay_ms(s, n), by_the_book(s, n)) << min << " " << multiplier << " " << max << " " << n;
+          for (auto s : {settings(min, multiplier, max), settings(min, {}, max),
+                         settings(min, multiplier, {}), settings(min, {}, {})}) {
+            ASSERT_EQ(retry_delay_ms(s, n), by_the_book(s, n))
+                << min << " " << multiplier << " " << max << " " << n;
           }
         }
       }

@@ -18,12 +18,16 @@ ArgumentValue word(std::string what) {
 
 TEST(RetryOverride, Rule36_EachKeyHasTheRangeOfItsArgument) {
   EXPECT_EQ(complaint("min", int64_t{1}), "");
-  EXPECT_EQ(complaint("min", int64_t{0}), "min: it was 0, allowed is an integer >= 1 (milliseconds)");
-  EXPECT_EQ(complaint("multiplier", int64_t{0}), "multiplier: it was 0, allowed is an integer >= 1");
-  EXPECT_EQ(complaint("max", int64_t{-5}), "max: it was -5, allowed is an integer >= 1 (milliseconds)");
+  EXPECT_EQ(complaint("min", int64_t{0}),
+            "min: it was 0, allowed is an integer >= 1 (milliseconds)");
+  EXPECT_EQ(complaint("multiplier", int64_t{0}),
+            "multiplier: it was 0, allowed is an integer >= 1");
+  EXPECT_EQ(complaint("max", int64_t{-5}),
+            "max: it was -5, allowed is an integer >= 1 (milliseconds)");
   EXPECT_EQ(complaint("limit", int64_t{0}), "");
   EXPECT_EQ(complaint("limit", int64_t{-1}), "limit: it was -1, allowed is an integer >= 0");
-  EXPECT_EQ(complaint("jitter", int64_t{101}), "jitter: it was 101, allowed is an integer from 0 to 100 (percent)");
+  EXPECT_EQ(complaint("jitter", int64_t{101}),
+            "jitter: it was 101, allowed is an integer from 0 to 100 (percent)");
   EXPECT_EQ(complaint("max_age", word("string \"1h\"")),
             "max_age: it was string \"1h\", allowed is an integer >= 1 (milliseconds)");
   EXPECT_EQ(complaint("type", int64_t{1}),
@@ -63,7 +67,8 @@ TEST(RetrySchedule, Rule36_TheDocumentedExample) {
 }
 
 TEST(RetrySchedule, Rule36_TheSumIsOfAllRetriesAlsoThoseBehindTheList) {
-  for (std::optional<uint64_t> multiplier : {std::optional<uint64_t>(), std::optional<uint64_t>(1), std::optional<uint64_t>(3)}) {
+  for (std::optional<uint64_t> multiplier :
+       {std::optional<uint64_t>(), std::optional<uint64_t>(1), std::optional<uint64_t>(3)}) {
     for (uint64_t max : {7ull, 4'000ull, 9'999'999ull}) {
       RetrySettings settings;
       settings.min_ms = 3;

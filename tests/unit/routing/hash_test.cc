@@ -48,7 +48,8 @@ TEST(ConsistentHash, BindingsOfOneDestinationAddUp) {
 
 TEST(ConsistentHash, AWeightIsAPositiveInteger) {
   auto x = make_exchange("x-consistent-hash");
-  for (const char* key : {"", "0", "-1", "+1", "1.5", "a", "1 ", "1000000001", "99999999999999999999"}) {
+  for (const char* key :
+       {"", "0", "-1", "+1", "1.5", "a", "1 ", "1000000001", "99999999999999999999"}) {
     const auto bound = x->bind(queue(1), key, {});
     ASSERT_FALSE(bound) << key;
     EXPECT_EQ(bound.error().code, 406) << key;
@@ -91,7 +92,8 @@ TEST(LocalRandom, BindingKeysAreEmpty) {
   EXPECT_EQ(matched(*x, "any"), (std::vector<uint64_t>{1}));
 }
 
-std::optional<PeerError> error_of(std::string_view type, std::vector<std::pair<const char*, FieldValue>> arguments) {
+std::optional<PeerError> error_of(std::string_view type,
+                                  std::vector<std::pair<const char*, FieldValue>> arguments) {
   ExchangeSpec spec;
   spec.name = "x";
   spec.type = exchange_type_of(type).value();
@@ -110,7 +112,8 @@ TEST(ExchangeArguments, ABadOneIsNamedWithWhatIsAllowed) {
   for (const Case& c :
        {Case{"direct", "alternate-exchange", "name of an exchange", five},
         Case{"x-delayed-message", "x-delayed-type", "direct, fanout", five},
-        Case{"x-delayed-message", "x-delayed-type", "direct, fanout", FieldValue::text("x-delayed-message")},
+        Case{"x-delayed-message", "x-delayed-type", "direct, fanout",
+             FieldValue::text("x-delayed-message")},
         Case{"x-delayed-message", "x-delayed-type", "direct, fanout", FieldValue::text("x-retry")},
         Case{"direct", "x-delayed-exchange", "a boolean", five},
         Case{"x-consistent-hash", "hash-header", "name of a header", five},
@@ -121,11 +124,14 @@ TEST(ExchangeArguments, ABadOneIsNamedWithWhatIsAllowed) {
     const auto error = error_of(c.type, {{c.argument, c.value}});
     ASSERT_TRUE(error) << c.argument;
     EXPECT_EQ(error->code, 406);
-    EXPECT_NE(error->text.find(std::string("invalid arg '") + c.argument + "' for exchange 'x'"), std::string::npos) << error->text;
+    EXPECT_NE(error->text.find(std::string("invalid arg '") + c.argument + "' for exchange 'x'"),
+              std::string::npos)
+        << error->text;
     EXPECT_NE(error->text.find(c.says), std::string::npos) << error->text;
   }
   EXPECT_TRUE(error_of("x-delayed-message", {}));
-  EXPECT_FALSE(error_of("x-delayed-message", {{"x-delayed-type", FieldValue::text("x-consistent-hash")}}));
+  EXPECT_FALSE(
+      error_of("x-delayed-message", {{"x-delayed-type", FieldValue::text("x-consistent-hash")}}));
   EXPECT_FALSE(error_of("topic", {{"x-delayed-exchange", FieldValue::boolean(true)}}));
 }
 

@@ -15,11 +15,12 @@ namespace {
 class LogFileTest : public testing::Test {
  protected:
   LogFileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tarry-logfile-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "tarry-logfile-XXXXXX").string();
     directory_ = ::mkdtemp(pattern.data());
   }
   ~LogFileTest() override {
-    (void)set_log_file("");   // stderr can always be had
+    (void)set_log_file("");  // stderr can always be had
     std::filesystem::remove_all(directory_);
   }
   static std::string text_of(const std::string& path) {

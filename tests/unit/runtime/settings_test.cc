@@ -51,7 +51,9 @@ TEST(Settings, EachNameFlagAndFieldIsUsedOnce) {
       EXPECT_LT(row.min, row.max) << row.name;
       // A row that points at another row's field would leave this one's value where it was.
       uint64_t other = (*defaults).*(*field) == row.max ? row.min : row.max;
-      auto changed = resolve({layer("t", {{"tls_cert", "c"}, {"tls_key", "k"}, {std::string(row.name), std::to_string(other)}})});
+      auto changed = resolve({layer(
+          "t",
+          {{"tls_cert", "c"}, {"tls_key", "k"}, {std::string(row.name), std::to_string(other)}})});
       ASSERT_TRUE(changed.has_value()) << row.name;
       for (const auto& seen : setting_rows()) {
         auto* seen_field = std::get_if<uint64_t Settings::*>(&seen.field);
@@ -105,19 +107,28 @@ TEST(Settings, TwoListenersOnOnePortAreRefusedButTwoThatAreOffAreNot) {
 TEST(Settings, AListenerWithTlsNeedsACertificateAndItsKey) {
   for (const char* port : {"amqps_port", "https_port"}) {
     EXPECT_EQ(error_of({layer("t", {{port, "1"}})}),
-              "bad setting tls_cert = \"\": " + std::string(port) + " needs a certificate and its key (PEM files)");
+              "bad setting tls_cert = \"\": " + std::string(port) +
+                  " needs a certificate and its key (PEM files)");
     EXPECT_EQ(error_of({layer("t", {{port, "1"}, {"tls_cert", "c"}})}),
-              "bad setting tls_key = \"\": " + std::string(port) + " needs a certificate and its key (PEM files)");
-    EXPECT_EQ(error_of({layer("t", {{port, "1"}, {"tls_cert", "c"}, {"tls_key", "k"}})}), "no error");
+              "bad setting tls_key = \"\": " + std::string(port) +
+                  " needs a certificate and its key (PEM files)");
+    EXPECT_EQ(error_of({layer("t", {{port, "1"}, {"tls_cert", "c"}, {"tls_key", "k"}})}),
+              "no error");
   }
-  EXPECT_EQ(error_of({layer("t", {{"amqps_port", "1"}, {"tls_cert", "c"}, {"tls_key", "k"}, {"tls_verify", "required"}})}),
-            "bad setting tls_ca = \"\": tls_verify = \"required\" needs to know who may sign (a PEM file)");
+  EXPECT_EQ(
+      error_of({layer(
+          "t",
+          {{"amqps_port", "1"}, {"tls_cert", "c"}, {"tls_key", "k"}, {"tls_verify", "required"}})}),
+      "bad setting tls_ca = \"\": tls_verify = \"required\" needs to know who may sign (a PEM "
+      "file)");
 }
 
 TEST(Settings, TrustedProxiesAreAddressesAndNetworks) {
-  EXPECT_EQ(error_of({layer("t", {{"proxy_protocol_trusted_sources", "10.0.0.0/8, ::1"}})}), "no error");
+  EXPECT_EQ(error_of({layer("t", {{"proxy_protocol_trusted_sources", "10.0.0.0/8, ::1"}})}),
+            "no error");
   EXPECT_EQ(error_of({layer("t", {{"proxy_protocol_trusted_sources", "everybody"}})}),
-            "bad setting proxy_protocol_trusted_sources = \"everybody\": 'everybody' is no numeric address; allowed are "
+            "bad setting proxy_protocol_trusted_sources = \"everybody\": 'everybody' is no numeric "
+            "address; allowed are "
             "addresses and networks (as 10.0.0.0/8) with commas between them");
 }
 
@@ -145,7 +156,8 @@ TEST(Settings, TomlOfAnotherTypeIsRefusedByName) {
 }
 
 TEST(Settings, TheEnvironmentIsReadByPrefixAlone) {
-  const char* environment[] = {"PATH=/bin", "TARRYMQ_HTTP_PORT=7", "TARRYMQ_LOG_LEVEL=off", nullptr};
+  const char* environment[] = {"PATH=/bin", "TARRYMQ_HTTP_PORT=7", "TARRYMQ_LOG_LEVEL=off",
+                               nullptr};
   std::vector<std::string> unknown;
   auto settings = resolve({read_settings_environment(environment, unknown)});
   ASSERT_TRUE(settings.has_value());

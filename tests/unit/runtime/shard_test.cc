@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <boost/asio/post.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 
 #include <future>
 #include <optional>
@@ -78,7 +78,8 @@ TEST(Shard, MailFromSeveralShardsIsCompleteAndInOrderOfEachSource) {
   for (int i = 0; i < kShards; ++i) {
     shards.push_back(std::make_unique<RunningShard>(static_cast<uint16_t>(i), clock));
   }
-  std::vector<std::vector<int>> seen(kShards * kShards);  // [to * kShards + from], touched by `to` alone
+  std::vector<std::vector<int>> seen(kShards *
+                                     kShards);  // [to * kShards + from], touched by `to` alone
   std::vector<std::promise<void>> done(kShards);
   std::vector<int> got(kShards);
   for (auto& s : shards) s->start();
@@ -137,7 +138,8 @@ TEST(Shard, ATimerFiresWithoutAnyOtherWorkAndNotEarly) {
 TEST(Shard, AHandlerAfterALongWaitDoesNotSeeTheTimeBeforeTheWait) {
   ManualClock clock;
   Shard shard(ShardId(0), clock);
-  // The handler that ends the wait runs inside it; a deadline it sets must not lie in the past already.
+  // The handler that ends the wait runs inside it; a deadline it sets must not lie in the past
+  // already.
   SteadyTime seen{};
   boost::asio::post(shard.io(), [&] {
     clock.advance_ms(60'000);  // the wait, as far as the shard can tell
@@ -159,8 +161,10 @@ TEST(Shard, AnEarlierTimerSetLaterFiresFirst) {
   });
   Timer early([&] { order.push_back("early"); });
   shard.start();
-  shard.shard.post([&] { shard.shard.timers().schedule(late, shard.shard.steady_now().plus_ms(120)); });
-  shard.shard.post([&] { shard.shard.timers().schedule(early, shard.shard.steady_now().plus_ms(20)); });
+  shard.shard.post(
+      [&] { shard.shard.timers().schedule(late, shard.shard.steady_now().plus_ms(120)); });
+  shard.shard.post(
+      [&] { shard.shard.timers().schedule(early, shard.shard.steady_now().plus_ms(20)); });
   ASSERT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
   shard.stop();
   EXPECT_EQ(order, (std::vector<std::string>{"early", "late"}));
@@ -316,7 +320,8 @@ TEST(Shard, MailIsNeverHandledWithATimeFromBeforeItWasPosted) {
   Shard shard(ShardId(0), clock);
   int handled = 0;
   bool posting = false;
-  // Mail arrives after every single reading of the clock, so also between the last one and the mailbox.
+  // Mail arrives after every single reading of the clock, so also between the last one and the
+  // mailbox.
   clock.after_reading = [&] {
     if (posting || handled >= 50) return;
     posting = true;

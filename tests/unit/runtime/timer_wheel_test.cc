@@ -160,7 +160,8 @@ TEST(TimerWheel, ACallbackMayScheduleItselfForThePastAndAdvanceStillEnds) {
   EXPECT_EQ(fired, 2);
 }
 
-// The instant asked for is behind the wheel's position but not behind the advance's: it waits for the next one.
+// The instant asked for is behind the wheel's position but not behind the advance's: it waits for
+// the next one.
 TEST(TimerWheel, WhatACallbackSchedulesWithinTheAdvanceWaitsForTheNext) {
   TimerWheel wheel(ms(0));
   std::vector<int> order;
@@ -234,9 +235,16 @@ class TimerWheelModel {
     for (int step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
       const int id = static_cast<int>(pick(0, 59));
       switch (pick(0, 4)) {
-        case 0: case 1: schedule(id); break;
-        case 2: cancel(id); break;
-        default: advance(); break;
+        case 0:
+        case 1:
+          schedule(id);
+          break;
+        case 2:
+          cancel(id);
+          break;
+        default:
+          advance();
+          break;
       }
       check_next();
     }
@@ -272,8 +280,10 @@ class TimerWheelModel {
       const int other = static_cast<int>(pick(0, 59));
       if (pick(0, 1)) {
         schedule(other);
-        if (due_[other] <= target_ns_ / 1'000'000 * 1'000'000) scheduled_within_.insert(other);
-        else scheduled_within_.erase(other);
+        if (due_[other] <= target_ns_ / 1'000'000 * 1'000'000)
+          scheduled_within_.insert(other);
+        else
+          scheduled_within_.erase(other);
       } else {
         cancel(other);
         scheduled_within_.erase(other);

@@ -14,8 +14,10 @@ TEST(ReplyAddress, TextAndBack) {
   ASSERT_TRUE(ReplyAddress::parse(address.text(), back));
   EXPECT_EQ(back.text(), address.text());
   for (const std::string& bad :
-       {std::string(""), std::string("1-2-3"), std::string("1-2-3."), "1-2." + secret, "1-2-3-4." + secret, "0-1-1." + secret, "x-1-1." + secret,
-        "1-fffff-1." + secret, "1-2-3." + secret + "=", "1-2-3." + secret.substr(1), std::string("1-2-3.0123456789abcdefghijklmn")}) {
+       {std::string(""), std::string("1-2-3"), std::string("1-2-3."), "1-2." + secret,
+        "1-2-3-4." + secret, "0-1-1." + secret, "x-1-1." + secret, "1-fffff-1." + secret,
+        "1-2-3." + secret + "=", "1-2-3." + secret.substr(1),
+        std::string("1-2-3.0123456789abcdefghijklmn")}) {
     EXPECT_FALSE(ReplyAddress::parse("amq.rabbitmq.reply-to." + bad, back)) << bad;
   }
   EXPECT_FALSE(ReplyAddress::parse("amq.rabbitmq.reply-to", back));
@@ -113,8 +115,12 @@ TEST_P(DirectReply, RequestsNeedAConsumerAndTheConsumerNoAck) {
   expect_channel_close(1, 406, "reply consumer cannot acknowledge", method_id::basic_consume);
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, DirectReply, ::testing::Values("amq.rabbitmq.reply-to", "amq.direct.reply-to"),
-                         [](const auto& name) { return std::string(name.param == "amq.direct.reply-to" ? "Direct" : "RabbitMq"); });
+INSTANTIATE_TEST_SUITE_P(Names, DirectReply,
+                         ::testing::Values("amq.rabbitmq.reply-to", "amq.direct.reply-to"),
+                         [](const auto& name) {
+                           return std::string(name.param == "amq.direct.reply-to" ? "Direct"
+                                                                                  : "RabbitMq");
+                         });
 
 }  // namespace
 }  // namespace tarry::testing

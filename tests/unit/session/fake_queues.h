@@ -35,7 +35,7 @@ class QueueActor {
   };
   std::vector<Published> published;
   std::vector<Settled> settled;
-  std::vector<OwnWord> words;      // by amq.retry
+  std::vector<OwnWord> words;  // by amq.retry
   std::vector<ConsumeRequest> consumers;
   std::vector<ConsumerId> cancelled;
   std::vector<std::pair<ConsumerId, bool>> paused, limited;
@@ -78,6 +78,7 @@ void hold_publishes_up(QueueShard& home, bool held_up);
 QueueActor& fake(const QueueHandle& handle);
 void set_timeout_ms(const QueueHandle& handle, uint64_t timeout_ms);
 /// `retry_enabled`: as if declared with x-delayed-retry-min.
-std::shared_ptr<QueueHandle> make_fake_queue(QueueShard& home, std::string name, bool retry_enabled = false);
+std::shared_ptr<QueueHandle> make_fake_queue(QueueShard& home, std::string name,
+                                             bool retry_enabled = false);
 
 }  // namespace tarry

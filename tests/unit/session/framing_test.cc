@@ -93,8 +93,9 @@ TEST_P(Framing, MoreChannelsThanChannelMaxAre530) {
   expect(7, method_id::channel_close_ok);
   open_channel(8);
   say(9, method::ChannelOpen{});
-  expect_connection_close(530, "number of channels opened (3) has reached the negotiated channel_max (3)",
-                          method_id::channel_open);
+  expect_connection_close(
+      530, "number of channels opened (3) has reached the negotiated channel_max (3)",
+      method_id::channel_open);
 }
 
 TEST_P(Framing, AWrongMethodOnChannel0Is504) {
@@ -135,8 +136,9 @@ TEST_P(Framing, MethodInsteadOfHeaderIs505) {
   open();
   say(1, method::BasicPublish{"", "q"});
   say(1, method::BasicQos{});
-  expect_connection_close(505, "expected content header for class 60, got method frame basic.qos instead",
-                          method_id::basic_publish);
+  expect_connection_close(
+      505, "expected content header for class 60, got method frame basic.qos instead",
+      method_id::basic_publish);
 }
 
 TEST_P(Framing, MethodInsteadOfBodyIs505) {
@@ -144,7 +146,8 @@ TEST_P(Framing, MethodInsteadOfBodyIs505) {
   say(1, method::BasicPublish{"", "q"});
   frame(FrameType::header, 1, PropertiesBuilder{}.build(3));
   say(1, method::BasicQos{});
-  expect_connection_close(505, "expected content body, got method frame basic.qos instead", method_id::basic_publish);
+  expect_connection_close(505, "expected content body, got method frame basic.qos instead",
+                          method_id::basic_publish);
 }
 
 TEST_P(Framing, BodyInsteadOfHeaderIs505) {
@@ -276,15 +279,19 @@ TEST_P(Framing, ALongNameIsCutInTheReplyTextAndNotWhatWasWrongWithIt) {
   const std::string name = "n" + std::string(200, 'x') + "\u00e9";
   on_shard([&] {
     connection->close(406, "invalid arg 'x-delayed-retry-min' for queue '" + name +
-                               "' in vhost '/': it was on a queue whose name has 246 bytes, allowed is a name of up to 245 "
+                               "' in vhost '/': it was on a queue whose name has 246 bytes, "
+                               "allowed is a name of up to 245 "
                                "bytes");
   });
   take();
   ASSERT_FALSE(got.empty());
   const std::string text(as<method::ConnectionClose>(got.back()).reply_text);
   EXPECT_LE(text.size(), 255u);
-  EXPECT_TRUE(text.ends_with("...' in vhost '/': it was on a queue whose name has 246 bytes, allowed is a name of up to 245 "
-                             "bytes")) << text;
+  EXPECT_TRUE(
+      text.ends_with("...' in vhost '/': it was on a queue whose name has 246 bytes, allowed is a "
+                     "name of up to 245 "
+                     "bytes"))
+      << text;
   EXPECT_NE(text.find("for queue 'nxxxxxxxx"), std::string::npos) << text;
 }
 

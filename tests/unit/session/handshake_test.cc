@@ -21,8 +21,9 @@ TEST_P(Handshake, AnythingButTheHeaderIsAnsweredWithTheHeaderAndClosed) {
 }
 
 TEST_P(Handshake, OtherVersionsAreAnsweredWithTheHeaderAndClosed) {
-  for (std::string_view other : {std::string_view("AMQP\0\1\0\0", 8), std::string_view("AMQP\1\1\x9\1", 8),
-                                 std::string_view("AMQP\1\1\0\x8", 8), std::string_view("AMQP\0\0\x9\0", 8)}) {
+  for (std::string_view other :
+       {std::string_view("AMQP\0\1\0\0", 8), std::string_view("AMQP\1\1\x9\1", 8),
+        std::string_view("AMQP\1\1\0\x8", 8), std::string_view("AMQP\0\0\x9\0", 8)}) {
     connect();
     raw(other);
     pump();
@@ -108,7 +109,8 @@ TEST_P(Handshake, WhoeverWantsToActForAnotherIsRefusedLikeAWrongPassword) {
   connect();
   raw(kProtocolHeader);
   say_start_ok(std::string_view("other\0guest\0guest", 17));
-  expect_connection_close(403, "Login was refused using authentication mechanism PLAIN", method_id::connection_start_ok);
+  expect_connection_close(403, "Login was refused using authentication mechanism PLAIN",
+                          method_id::connection_start_ok);
   on_shard([&] { connection.reset(); });
   pipe.closing = false;
   output.clear(), input.clear(), got.clear();

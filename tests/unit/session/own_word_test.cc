@@ -18,7 +18,8 @@ class OwnWords : public SessionTest {
     say(1, method::ConfirmSelect{});
     expect(1, method_id::confirm_select_ok);
   }
-  void word(std::string_view tag, std::vector<std::pair<std::string, FieldValue>> headers = {}, uint16_t channel = 1) {
+  void word(std::string_view tag, std::vector<std::pair<std::string, FieldValue>> headers = {},
+            uint16_t channel = 1) {
     PropertiesBuilder properties;
     if (!headers.empty()) properties.headers = FieldTable{std::move(headers)};
     publish(channel, "amq.retry", tag, "ignored", false, properties);
@@ -113,7 +114,8 @@ TEST_F(OwnWords, Rule35_ABadHeaderIs406ThatNamesIt) {
       {{"x-retry-delay", FieldValue::int32(-1)}, "it was the value '-1'"},
       {{"x-retry-error", FieldValue::int32(5)}, "'x-retry-error'"},
       {{"x-retry-permanent", FieldValue::text("true")}, "allowed is a boolean"},
-      {{"x-retry-dely", FieldValue::int32(5)}, "allowed are x-retry-delay, x-retry-error and x-retry-permanent"}};
+      {{"x-retry-dely", FieldValue::int32(5)},
+       "allowed are x-retry-delay, x-retry-error and x-retry-permanent"}};
   open();
   uint16_t channel = 1;
   for (const auto& [header, part] : cases) {
@@ -122,7 +124,8 @@ TEST_F(OwnWords, Rule35_ABadHeaderIs406ThatNamesIt) {
     EXPECT_TRUE(queue().words.empty());
     ++channel;
     open_channel(channel);
-    say(channel, method::BasicConsume{"q", "t" + std::to_string(channel), false, false, false, false, {}});
+    say(channel,
+        method::BasicConsume{"q", "t" + std::to_string(channel), false, false, false, false, {}});
     take();
     deliver(queue().consumers.size() - 1, {"again"});
     take();
@@ -138,7 +141,8 @@ TEST_F(OwnWords, Rule35_ADelayForAQueueWithoutRetriesIs406AndAnErrorTextIsNot) {
   expect_nothing();
   EXPECT_EQ(queue("plain").words.size(), 1u);
   word("5", {{"x-retry-delay", FieldValue::int32(5)}});
-  expect_channel_close(1, 406, "queue 'plain' in vhost '/' has no retries", method_id::basic_publish);
+  expect_channel_close(1, 406, "queue 'plain' in vhost '/' has no retries",
+                       method_id::basic_publish);
   EXPECT_EQ(queue("plain").words.size(), 1u);
 }
 
@@ -210,7 +214,8 @@ TEST_F(OwnWords, Rule35_TheErrorTextIsAHeaderOfTheNextDelivery) {
   extra.show_counter = true;
   extra.last_error = "no connection";
   PropertiesBuilder properties;
-  properties.headers = FieldTable{{{"x-last-error", FieldValue::text("older")}, {"mine", FieldValue::int32(1)}}};
+  properties.headers =
+      FieldTable{{{"x-last-error", FieldValue::text("older")}, {"mine", FieldValue::int32(1)}}};
   properties.message_id = "id";
   extra.header = properties.build(1);
   on_shard([&] { queue().deliver(0, {"d"}, extra); });

@@ -60,7 +60,8 @@ TEST_P(Publish, NothingMoreIsReadWhilePublishesWaitForAnotherShard) {
   publish(1, "", "q", "first");
   expect_nothing();
   EXPECT_FALSE(pipe.reading);
-  const size_t before = queue().published.size();  // cut byte by byte, it may have stopped within the message
+  const size_t before =
+      queue().published.size();  // cut byte by byte, it may have stopped within the message
   publish(1, "", "q", "second");
   expect_nothing();
   EXPECT_EQ(queue().published.size(), before);

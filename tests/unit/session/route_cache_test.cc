@@ -16,7 +16,7 @@ TEST(RouteCacheTest, UsesAreAddedToTheExchangesFiguresOnceATurn) {
   ASSERT_NE(cache.find(route("x"), 1), nullptr);
   EXPECT_EQ(figures->in, 0u);
   cache.flush_counts();
-  EXPECT_EQ(figures->in, 3u);    // the put was a publish, too
+  EXPECT_EQ(figures->in, 3u);  // the put was a publish, too
   EXPECT_EQ(figures->out, 6u);
   cache.flush_counts();
   EXPECT_EQ(figures->in, 3u);
@@ -27,7 +27,7 @@ TEST(RouteCacheTest, WhatWasCountedIsNotLostWhenRoutesAreForgotten) {
   {
     RouteCache cache;
     cache.put(route("x"), 1, RouteTargets(1), figures);
-    EXPECT_EQ(cache.find(route("x"), 2), nullptr);   // another version: all is forgotten
+    EXPECT_EQ(cache.find(route("x"), 2), nullptr);  // another version: all is forgotten
     EXPECT_EQ(figures->in, 1u);
     cache.put(route("x"), 2, RouteTargets(1), figures);
   }

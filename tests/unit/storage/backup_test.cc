@@ -158,8 +158,10 @@ TEST_F(BackupTest, WhatGotLostOnTheWayIsNoticedAtTheStart) {
   make_durable();
   ASSERT_EQ(back_up_to("copy"), "");
   close();
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_ + "/copy/queues")) {
-    if (entry.path().extension() == ".seg") std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(directory_ + "/copy/queues")) {
+    if (entry.path().extension() == ".seg")
+      std::filesystem::resize_file(entry.path(), entry.file_size() - 1);
   }
   open(directory_ + "/copy");
   EXPECT_GE(log_->damaged_count(), 1u);

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
 #include <condition_variable>
 #include <deque>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -75,7 +75,8 @@ class DefinitionStoreTest : public testing::Test {
   void open(Durability durability = Durability::fsync) {
     stores_ = {};
     thread_ = std::make_unique<WorkThread>();
-    auto opened = open_rocks_stores(directory_, durability, [this](Task task) { thread_->run(std::move(task)); });
+    auto opened = open_rocks_stores(directory_, durability,
+                                    [this](Task task) { thread_->run(std::move(task)); });
     ASSERT_TRUE(opened.has_value());
     stores_ = std::move(*opened);
   }
@@ -89,7 +90,9 @@ class DefinitionStoreTest : public testing::Test {
       there.get_future().wait();
     }
   }
-  void put(std::string key, std::string value) { store().write_and_wait({{{std::move(key), std::move(value)}}, {}}); }
+  void put(std::string key, std::string value) {
+    store().write_and_wait({{{std::move(key), std::move(value)}}, {}});
+  }
 
   std::string directory_;
   std::unique_ptr<WorkThread> thread_;

@@ -20,7 +20,8 @@ class ScanTable final : public DueTable {
     for (const auto& item : items) rows[{generation, item.key()}] = item;
     return true;
   }
-  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max, DuePage& page) override {
+  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
+            DuePage& page) override {
     for (auto row = rows.lower_bound({generation, from}); row != rows.end(); ++row) {
       if (row->first.first != generation) break;
       if (page.items.size() == count_max || row->second.due_ms > until_due_ms) {
@@ -54,7 +55,8 @@ class DueScan : public testing::Test {
   ~DueScan() override {
     index.reset();
     settle();
-    EXPECT_EQ(static_cast<DueStoreImpl&>(*store).core()->in_memory(), 0) << "the budget's count went wrong";
+    EXPECT_EQ(static_cast<DueStoreImpl&>(*store).core()->in_memory(), 0)
+        << "the budget's count went wrong";
   }
   void open(size_t budget) {
     store->set_memory_budget(budget);
@@ -169,7 +171,8 @@ TEST_F(DueScan, Rule37_WhatIsErasedIsNeverTakenAndTheRestIsTakenOnceInOrder) {
         if (random() % 2 == 0) settle();
         std::vector<DueFound> found;
         const DueKey from{now() + random() % 4000, 0};
-        index->scan(from, random() % 5, 100, [&](std::vector<DueFound> f, bool) { found = std::move(f); });
+        index->scan(from, random() % 5, 100,
+                    [&](std::vector<DueFound> f, bool) { found = std::move(f); });
         if (random() % 2 == 0) {
           clock.advance_ms(static_cast<int64_t>(random() % 300));
           take(now());

@@ -29,7 +29,8 @@ class FakeTable final : public DueTable {
     }
     return true;
   }
-  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max, DuePage& page) override {
+  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
+            DuePage& page) override {
     if (refuse()) return false;
     for (auto row = rows.lower_bound({generation, from}); row != rows.end(); ++row) {
       if (row->first.first != generation) break;
@@ -62,13 +63,15 @@ class FakeTable final : public DueTable {
 /// A shard on a manual clock, and a store thread that runs when the test says so.
 class DueIndexWorld {
  public:
-  explicit DueIndexWorld(size_t budget, std::unique_ptr<DueTable> table = nullptr) : shard(ShardId(0), clock) {
+  explicit DueIndexWorld(size_t budget, std::unique_ptr<DueTable> table = nullptr)
+      : shard(ShardId(0), clock) {
     if (!table) {
       auto fake_table = std::make_unique<FakeTable>();
       fake = fake_table.get();
       table = std::move(fake_table);
     }
-    store = make_due_store(std::move(table), [this](Task task) { work.push_back(std::move(task)); });
+    store =
+        make_due_store(std::move(table), [this](Task task) { work.push_back(std::move(task)); });
     store->set_memory_budget(budget);
     open();
   }
@@ -240,7 +243,8 @@ TEST(DueIndex, EntriesAddedBeforeAndIntoWhatWasReadComeInTheirPlace) {
     world.settle();
   }
   ASSERT_EQ(all.size(), 104u);
-  EXPECT_EQ(std::vector<uint32_t>(all.begin(), all.begin() + 5), (std::vector<uint32_t>{1001, 0, 1003, 1000, 1}));
+  EXPECT_EQ(std::vector<uint32_t>(all.begin(), all.begin() + 5),
+            (std::vector<uint32_t>{1001, 0, 1003, 1000, 1}));
   EXPECT_EQ(all.back(), 1002u);
 }
 
@@ -312,7 +316,8 @@ TEST(DueIndex, SeveralIndexesShareTheBudget) {
   EXPECT_EQ(world.index->size(), 20'000u);
 }
 
-/// Random adds, takes, clears, clock steps and progress of the store thread against a sorted multimap.
+/// Random adds, takes, clears, clock steps and progress of the store thread against a sorted
+/// multimap.
 class DueIndexModel {
  public:
   DueIndexModel(uint64_t seed, uint32_t refuse_percent)
@@ -324,12 +329,18 @@ class DueIndexModel {
   void run(int steps) {
     for (int step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
       const uint64_t dice = pick(100);
-      if (dice < 35) add(1 + pick(30));
-      else if (dice < 55) take(1 + pick(40));
-      else if (dice < 75) world_.run_work();
-      else if (dice < 85) world_.shard.run_turn_for_test();
-      else if (dice < 99) world_.advance(static_cast<int64_t>(uint64_t{1} << pick(13)));
-      else if (pick(8) == 0) clear();
+      if (dice < 35)
+        add(1 + pick(30));
+      else if (dice < 55)
+        take(1 + pick(40));
+      else if (dice < 75)
+        world_.run_work();
+      else if (dice < 85)
+        world_.shard.run_turn_for_test();
+      else if (dice < 99)
+        world_.advance(static_cast<int64_t>(uint64_t{1} << pick(13)));
+      else if (pick(8) == 0)
+        clear();
       check();
     }
     drain();
@@ -347,7 +358,8 @@ class DueIndexModel {
         delay = static_cast<uint32_t>(pick(20'000));
         due = world_.now() + delay;
       }
-      if (pick(10) == 0) due = world_.now() - pick(5000) + pick(30'000);  // an expiry, or overdue at a start
+      if (pick(10) == 0)
+        due = world_.now() - pick(5000) + pick(30'000);  // an expiry, or overdue at a start
       world_.index->add(entry(due, next_id_, delay));
       model_.emplace(due, next_id_++);
     }
@@ -359,7 +371,8 @@ class DueIndexModel {
     out.resize(world_.index->take_due(world_.now(), out));
     for (const auto& e : out) {
       EXPECT_LE(e.due_ms, world_.now()) << "early";
-      if (model_.empty() || model_.begin()->first != e.due_ms || model_.begin()->second != id_of(e)) {
+      if (model_.empty() || model_.begin()->first != e.due_ms ||
+          model_.begin()->second != id_of(e)) {
         ADD_FAILURE() << "due " << e.due_ms << " id " << id_of(e) << ", expected "
                       << (model_.empty() ? 0 : model_.begin()->first) << " id "
                       << (model_.empty() ? 0 : model_.begin()->second);
@@ -435,10 +448,12 @@ TEST(DueIndex, RangeDeletionsAmidPutsKeepTheTableWhole) {
       const uint64_t generation = 1 + random() % 3;
       DueKey key{random() % 1000 << (random() % 2 * 40), random() % 3000};
       switch (random() % 4) {
-        case 0: case 1: {
+        case 0:
+        case 1: {
           std::vector<DueItem> items;
           for (uint64_t n = random() % 20; n > 0; --n) {
-            items.push_back(DueItem::pack(entry(random() % 1000 << (random() % 2 * 40), random() % 100'000), ++sequence));
+            items.push_back(DueItem::pack(
+                entry(random() % 1000 << (random() % 2 * 40), random() % 100'000), ++sequence));
           }
           ASSERT_TRUE(rocks->put(generation, items, true));
           ASSERT_TRUE(fake.put(generation, items, true));

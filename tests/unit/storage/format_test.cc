@@ -16,8 +16,9 @@ TEST(StoreFormat, DefinitionsOfAnotherFormatAreRefusedWithWordsAndLeftAlone) {
   const std::string directory = ::mkdtemp(pattern.data());
   StoreOptions options;
   options.data_dir = directory + "/data";
-  ASSERT_TRUE(Store::open(options, posix_file_system()));   // and closed
-  // As a later program would leave it; what its clean stop said of the definitions goes with the test.
+  ASSERT_TRUE(Store::open(options, posix_file_system()));  // and closed
+  // As a later program would leave it; what its clean stop said of the definitions goes with the
+  // test.
   std::filesystem::remove(options.data_dir + "/inventory");
   const auto with_database = [&](auto act) {
     rocksdb::DB* opened = nullptr;

@@ -5,8 +5,8 @@ namespace {
 
 class LogCursorTest : public LogTest {};
 
-/// What is parked or out in an older segment was passed by the cursor; the end of the last segment must not send it back
-/// there. Found by the simulation: a message was with two consumers.
+/// What is parked or out in an older segment was passed by the cursor; the end of the last segment
+/// must not send it back there. Found by the simulation: a message was with two consumers.
 TEST_F(LogCursorTest, WhatIsParkedIsNotServedAsFreshWhenTheSegmentBehindItEnds) {
   open();
   append("waits");
@@ -34,8 +34,8 @@ TEST_F(LogCursorTest, WhatIsParkedIsNotServedAsFreshWhenTheSegmentBehindItEnds) 
   EXPECT_TRUE(log_->live(parked));
 }
 
-/// What is elided is one skip record on disk, however many chunks it was in; the first of these may still be in memory.
-/// Found by the simulation: messages that were requeued together were lost.
+/// What is elided is one skip record on disk, however many chunks it was in; the first of these may
+/// still be in memory. Found by the simulation: messages that were requeued together were lost.
 TEST_F(LogCursorTest, ARecordIsFoundBehindElidedOnesOfWhichAChunkIsStillInMemory) {
   open();
   const std::string padding(100, 'x');

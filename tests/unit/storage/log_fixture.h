@@ -18,7 +18,8 @@
 
 namespace tarry {
 
-/// A store without threads in a directory of its own, one shard, and words for what the tests do with a log.
+/// A store without threads in a directory of its own, one shard, and words for what the tests do
+/// with a log.
 class LogTest : public testing::Test {
  protected:
   LogTest() {
@@ -73,9 +74,7 @@ class LogTest : public testing::Test {
     open();
   }
 
-  void turn() {
-    shard_->run_turn_for_test();
-  }
+  void turn() { shard_->run_turn_for_test(); }
   void round() { store_->impl().barrier->run_round(true); }
   /// Turns, rounds and store tasks until nothing moves.
   void settle_down() {
@@ -169,7 +168,8 @@ class LogTest : public testing::Test {
     std::vector<std::string> names;
     std::filesystem::path path = store_->queue_directory(QueueId{7}) + "/" + name;
     if (!std::filesystem::exists(path)) return names;
-    for (auto& entry : std::filesystem::directory_iterator(path)) names.push_back(entry.path().filename());
+    for (auto& entry : std::filesystem::directory_iterator(path))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }

@@ -1,5 +1,6 @@
-// A log under whatever order of appends, deliveries, settlements, expiries, writes and reads, from seeds, against a plain
-// list: each record is served once, in order, unless it was taken out of its turn, and nothing is called damaged.
+// A log under whatever order of appends, deliveries, settlements, expiries, writes and reads, from
+// seeds, against a plain list: each record is served once, in order, unless it was taken out of its
+// turn, and nothing is called damaged.
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -101,7 +102,8 @@ class LogRandomTest : public LogTest {
     out_.push_back(std::move(fresh_.front()));
     fresh_.pop_front();
   }
-  /// As when a parked message comes due, of which the ordinal is known. What is on the disk may take its time.
+  /// As when a parked message comes due, of which the ordinal is known. What is on the disk may
+  /// take its time.
   void read_one(const Record& record) {
     Fetched fetched;
     const Fetch result = log_->read({record.position.segment, record.position.ordinal, 0}, fetched);
@@ -117,12 +119,15 @@ class LogRandomTest : public LogTest {
   /// As what expires behind others, or a redrive moves; mostly neighbours, which become one run.
   void take_out_of_turn() {
     if (fresh_.empty()) return;
-    const size_t index = random_.one_in(3) ? random_.below(fresh_.size()) : std::min<size_t>(1, fresh_.size() - 1);
+    const size_t index =
+        random_.one_in(3) ? random_.below(fresh_.size()) : std::min<size_t>(1, fresh_.size() - 1);
     const Record record = fresh_[index];
     ASSERT_TRUE(log_->take_fresh(record.position, static_cast<uint32_t>(record.body.size())));
     fresh_.erase(fresh_.begin() + static_cast<ptrdiff_t>(index));
-    if (random_.one_in(8)) out_.push_back(record);
-    else settle(record.position);
+    if (random_.one_in(8))
+      out_.push_back(record);
+    else
+      settle(record.position);
   }
   void expect_readable(const Record& record) {
     Fetched fetched;

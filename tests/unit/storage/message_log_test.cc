@@ -52,7 +52,10 @@ TEST_F(MessageLogTest, NoFileBeforeSomethingMustBeWritten) {
   open();
   settle_down();
   EXPECT_THAT(log_files(), IsEmpty());
-  settle(([&] { append("gone before its chunk is handed over"); return deliver(); })());
+  settle(([&] {
+    append("gone before its chunk is handed over");
+    return deliver();
+  })());
   clock_.advance_ms(1000);
   settle_down();
   EXPECT_THAT(log_files(), IsEmpty());
@@ -173,7 +176,9 @@ TEST_F(MessageLogTest, ParkedRecordsAreListedNotServed) {
   commit();
   std::vector<Position> out;
   for (int i = 0; i < 3; ++i) out.push_back(deliver());
-  log_->park(out[1], {.due_ms = 9000, .rejected_ms = 8000, .counter = 4, .delay_ms = 1000, .error = "boom"});
+  log_->park(
+      out[1],
+      {.due_ms = 9000, .rejected_ms = 8000, .counter = 4, .delay_ms = 1000, .error = "boom"});
   EXPECT_EQ(log_->park_error(out[1]), "boom");
   turn();
   EXPECT_EQ(log_->park_error(out[1]), "boom");
@@ -266,7 +271,8 @@ TEST_F(MessageLogTest, AMillionErrorTextsCostFourBytesEach) {
   const uint64_t before = log_->memory_bytes();
   for (int i = 0; i < kCount; ++i) {
     Position out = deliver();
-    log_->park(out, {.due_ms = 10, .counter = 1, .error = "connection refused by the payment service"});
+    log_->park(out,
+               {.due_ms = 10, .counter = 1, .error = "connection refused by the payment service"});
     if (i % 1000 == 999) commit();
   }
   commit();
