@@ -5,13 +5,12 @@ of it that they use."""
 import os
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import pytest_suite  # noqa: E402
 import sources  # noqa: E402
-from report import Report, Skip  # noqa: E402
+from report import Skip, play  # noqa: E402
 
 
 def describe(tree):
@@ -23,23 +22,17 @@ def describe(tree):
         file.write("Metadata-Version: 2.1\nName: %s\nVersion: %s\n" % (name, version))
 
 
-def main():
-    report = Report("aiormq-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            if subprocess.run(["/usr/bin/python3", "-c", "import pamqp, yarl, pytest_asyncio"], stderr=subprocess.DEVNULL).returncode:
-                raise Skip("python3-pamqp, python3-yarl and python3-pytest-asyncio are not all installed")
-            tree = sources.unpack("aiormq", folder)
-            # Each test comes with and without a name for the connection, and with and without TLS: once will do.
-            sources.edit(tree, [("for name, url in amqp_urls.items():", 'for name, url in [("amqp", AMQP_URL)]:')],
-                         "tests/conftest.py")
-            describe(tree)
-            pytest_suite.run(report, tree, ["tests"], os.path.join(HERE, "skips", "aiormq.txt"), 280,
-                             {"AMQP_URL": sys.argv[1], "TEST_QUICK": "1", "PYTEST_ADDOPTS": "-p aiomisc_pytest -o asyncio_mode=auto"},
-                             [os.path.join(HERE, "aiormq")])
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-    report.end()
+def suite(report, folder):
+    if subprocess.run(["/usr/bin/python3", "-c", "import pamqp, yarl, pytest_asyncio"], stderr=subprocess.DEVNULL).returncode:
+        raise Skip("python3-pamqp, python3-yarl and python3-pytest-asyncio are not all installed")
+    tree = sources.unpack("aiormq", folder)
+    # Each test comes with and without a name for the connection, and with and without TLS: once will do.
+    sources.edit(tree, [("for name, url in amqp_urls.items():", 'for name, url in [("amqp", AMQP_URL)]:')],
+                 "tests/conftest.py")
+    describe(tree)
+    pytest_suite.run(report, tree, ["tests"], os.path.join(HERE, "skips", "aiormq.txt"), 280,
+                     {"AMQP_URL": sys.argv[1], "TEST_QUICK": "1", "PYTEST_ADDOPTS": "-p aiomisc_pytest -o asyncio_mode=auto"},
+                     [os.path.join(HERE, "aiormq")])
 
 
-main()
+play("aiormq-suite", suite)

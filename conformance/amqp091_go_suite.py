@@ -7,26 +7,15 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import sources  # noqa: E402
-from report import Report, Skip, check, skip_list  # noqa: E402
+from report import Skip, check, play, skip_list  # noqa: E402
 from sources import KEPT, run  # noqa: E402
 
 PACKAGE = "github.com/rabbitmq/amqp091-go"
 GOPATH = "/usr/share/gocode"
-
-
-def main():
-    report = Report("amqp091-go-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            suite(report, folder)
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-    report.end()
 
 
 def suite(report, folder):
@@ -65,4 +54,4 @@ def suite(report, folder):
         report.say("FAIL", "the suite", "ended with %d: %s" % (done.returncode, output[-400:]))
 
 
-main()
+play("amqp091-go-suite", suite)

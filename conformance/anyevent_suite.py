@@ -5,26 +5,15 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import sources  # noqa: E402
-from report import Report, Skip  # noqa: E402
+from report import play  # noqa: E402
 
 SCRIPTS = ("04_anyevent.t", "05_multi_channel.t", "06_close.t")
 SCRIPT_S = 100
-
-
-def main():
-    report = Report("anyevent-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            suite(report, folder)
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-    report.end()
 
 
 def suite(report, folder):
@@ -52,4 +41,4 @@ def tap(report, tree, script):
         report.say("FAIL", script, "ended with %d after %d tests: %s" % (done.returncode, len(results), output[-300:]))
 
 
-main()
+play("anyevent-suite", suite)

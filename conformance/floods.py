@@ -16,7 +16,7 @@ import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from broker import Broker, scratch  # noqa: E402
+from broker import Broker, in_folder  # noqa: E402
 from report import Report, check  # noqa: E402
 from wire_client import Client, publish_args, queue_declare  # noqa: E402
 from wire import Confirm, Delivery, Gone, long, short, table  # noqa: E402
@@ -328,7 +328,7 @@ def many_channels(folder):
 def unread(folder):
     """Consumers that never read: what waits for them is bounded, the rest stays in the queue."""
     with Broker(folder, "--durability", "os") as broker:
-        with Neighbour(broker):
+        with Neighbour(broker) as neighbour:
             client = Client(broker.amqp)
             client.call(1, 50, 10, queue_declare("much", flags=2), (50, 11))
             client.confirm(1)
@@ -342,7 +342,8 @@ def unread(folder):
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 s.sendall(method(1, 20, 10, b"\0") + method(1, 60, 20, b"\0\0" + short("much") + short("deaf") + b"\x02" + table({})))
                 deaf.append(s)
-            time.sleep(1)   # what would go wrong has the time to
+            rounds = neighbour.rounds + 500   # turns enough for what would go wrong
+            wait_for("the neighbour goes on", lambda: neighbour.rounds >= rounds or neighbour.error)
             bounded(broker, before, 256 * MB, "20 deaf consumers")
             for s in deaf:
                 s.close()
@@ -387,13 +388,6 @@ def room(broker):
 
 def main():
     report = Report("floods")
-
-    def in_folder(run):
-        def call():
-            with scratch() as folder:
-                run(folder)
-        return call
-
     only = sys.argv[1:]   # words of names; all without
     checks = [("half-open connections", in_folder(half_open)),
               ("slow handshakes", in_folder(slow_handshakes)),

@@ -7,13 +7,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import sources  # noqa: E402
-from report import Report, Skip, check, skip_list  # noqa: E402
+from report import Skip, check, play, skip_list  # noqa: E402
 
 JARS = ["amqp-client", "junit4", "hamcrest-all", "mockito-core", "slf4j-api", "slf4j-nop", "hamcrest"]
 SUITE_S = 330
@@ -59,39 +58,32 @@ def prepare(tree, folder):
     return classes, path
 
 
-def main():
+def suite(report, folder):
     url = urllib.parse.urlparse(sys.argv[1])
-    report = Report("java-client-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            classes, path = prepare(sources.unpack("java-client", folder), folder)
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-            report.end()
-        left_out = {}
-        for pattern, reason in skip_list(os.path.join(HERE, "skips", "java-client.txt")):
-            name, _, method = pattern.partition(".")
-            fits = fnmatch.filter(classes, name)
-            check(fits, "%s fits no class" % pattern)
-            if method == "*":
-                classes = [c for c in classes if c not in fits]
-                report.say("SKIP", pattern, reason)
-            else:
-                left_out.update((c + "." + method, reason) for c in fits)
-        command = ["java", "-Xmx256m", "-Damqp.port=%d" % url.port, "-cp", path, "Lines"]
-        command += [PACKAGE.replace("/", ".") + "." + name for name in classes] + ["-"] + sorted(left_out)
-        done = subprocess.run(["timeout", "-k", "5", str(SUITE_S), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
-        for name, reason in left_out.items():
-            report.say("SKIP", name, reason)
-        for line in done.stdout.decode(errors="replace").splitlines():
-            told = re.match(r"(PASS|FAIL|SKIP) (\S+)(?: -- (.*))?$", line)
-            if told:
-                report.say(told.group(1), told.group(2), told.group(3) or "")
-        if done.returncode != 0 or report.passed < 150:
-            report.say("FAIL", "the suite", "ended with %d after %d tests: %s"
-                       % (done.returncode, report.passed, done.stdout[-300:].decode(errors="replace")))
-    report.end()
+    classes, path = prepare(sources.unpack("java-client", folder), folder)
+    left_out = {}
+    for pattern, reason in skip_list(os.path.join(HERE, "skips", "java-client.txt")):
+        name, _, method = pattern.partition(".")
+        fits = fnmatch.filter(classes, name)
+        check(fits, "%s fits no class" % pattern)
+        if method == "*":
+            classes = [c for c in classes if c not in fits]
+            report.say("SKIP", pattern, reason)
+        else:
+            left_out.update((c + "." + method, reason) for c in fits)
+    command = ["java", "-Xmx256m", "-Damqp.port=%d" % url.port, "-cp", path, "Lines"]
+    command += [PACKAGE.replace("/", ".") + "." + name for name in classes] + ["-"] + sorted(left_out)
+    done = subprocess.run(["timeout", "-k", "5", str(SUITE_S), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    for name, reason in left_out.items():
+        report.say("SKIP", name, reason)
+    for line in done.stdout.decode(errors="replace").splitlines():
+        told = re.match(r"(PASS|FAIL|SKIP) (\S+)(?: -- (.*))?$", line)
+        if told:
+            report.say(told.group(1), told.group(2), told.group(3) or "")
+    if done.returncode != 0 or report.passed < 150:
+        report.say("FAIL", "the suite", "ended with %d after %d tests: %s"
+                   % (done.returncode, report.passed, done.stdout[-300:].decode(errors="replace")))
 
 
-main()
+play("java-client-suite", suite)

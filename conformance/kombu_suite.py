@@ -3,27 +3,20 @@
 out. (Where Debian's mirror does not have its source package, kombu_client.py is what speaks for it.)"""
 import os
 import sys
-import tempfile
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import pytest_suite  # noqa: E402
 import sources  # noqa: E402
-from report import Report, Skip  # noqa: E402
+from report import play  # noqa: E402
 
 
-def main():
+def suite(report, folder):
     url = urllib.parse.urlparse(sys.argv[1])
-    report = Report("kombu-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            tree = sources.unpack("kombu", folder)
-            pytest_suite.run(report, tree, ["t/integration/test_py_amqp.py"], os.path.join(HERE, "skips", "kombu.txt"), 100,
-                             {"RABBITMQ_HOST": url.hostname, "RABBITMQ_5672_TCP": str(url.port)})
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-    report.end()
+    tree = sources.unpack("kombu", folder)
+    pytest_suite.run(report, tree, ["t/integration/test_py_amqp.py"], os.path.join(HERE, "skips", "kombu.txt"), 100,
+                     {"RABBITMQ_HOST": url.hostname, "RABBITMQ_5672_TCP": str(url.port)})
 
 
-main()
+play("kombu-suite", suite)

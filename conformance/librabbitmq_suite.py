@@ -5,13 +5,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import sources  # noqa: E402
-from report import Report, Skip, check  # noqa: E402
+from report import check, play  # noqa: E402
 
 
 def example(build, name, *arguments):
@@ -71,34 +70,27 @@ def produces(build, at):
     check("total" in said.lower() and "5000" in said, "said %r" % said[-200:])
 
 
-def main():
+def suite(report, folder):
     url = urllib.parse.urlparse(sys.argv[1])
-    report = Report("librabbitmq-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            tree = sources.unpack("librabbitmq", folder)
-            # The broker's address is written into the test.
-            sources.edit(tree, [('"localhost", AMQP_PROTOCOL_PORT', '"%s", %d' % (url.hostname, url.port))],
-                         "tests/test_basic.c")
-            build = os.path.join(folder, "build")
-            sources.run(["cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DRUN_SYSTEM_TESTS=ON", "-DENABLE_SSL_SUPPORT=OFF",
-                         "-DBUILD_TOOLS=OFF", "-DBUILD_EXAMPLES=ON", "-DCMAKE_BUILD_TYPE=Debug"], 60)
-            sources.run(["cmake", "--build", build, "-j", "2"], 200)
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-            report.end()
-        done = subprocess.run(["ctest", "--timeout", "60", "--output-on-failure"], cwd=build, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=150)
-        output = done.stdout.decode(errors="replace")
-        results = re.findall(r"Test +#\d+: (\S+) \.+ *(\S+)", output)
-        if not any(name == "basic" for name, _ in results):
-            report.say("FAIL", "the suite", "no system test in it: " + output[-300:])
-        for name, verdict in results:
-            report.say("PASS" if verdict == "Passed" else "FAIL", name, "" if verdict == "Passed" else output[-600:])
-        at = (url.hostname, url.port)
-        report.run((("examples: declare, bind, send, listen, unbind", lambda: listens(build, at)),
-                    ("example: a producer of 5000", lambda: produces(build, at))))
-    report.end()
+    tree = sources.unpack("librabbitmq", folder)
+    # The broker's address is written into the test.
+    sources.edit(tree, [('"localhost", AMQP_PROTOCOL_PORT', '"%s", %d' % (url.hostname, url.port))],
+                 "tests/test_basic.c")
+    build = os.path.join(folder, "build")
+    sources.run(["cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DRUN_SYSTEM_TESTS=ON", "-DENABLE_SSL_SUPPORT=OFF",
+                 "-DBUILD_TOOLS=OFF", "-DBUILD_EXAMPLES=ON", "-DCMAKE_BUILD_TYPE=Debug"], 60)
+    sources.run(["cmake", "--build", build, "-j", "2"], 200)
+    done = subprocess.run(["ctest", "--timeout", "60", "--output-on-failure"], cwd=build, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=150)
+    output = done.stdout.decode(errors="replace")
+    results = re.findall(r"Test +#\d+: (\S+) \.+ *(\S+)", output)
+    if not any(name == "basic" for name, _ in results):
+        report.say("FAIL", "the suite", "no system test in it: " + output[-300:])
+    for name, verdict in results:
+        report.say("PASS" if verdict == "Passed" else "FAIL", name, "" if verdict == "Passed" else output[-600:])
+    at = (url.hostname, url.port)
+    report.run((("examples: declare, bind, send, listen, unbind", lambda: listens(build, at)),
+                ("example: a producer of 5000", lambda: produces(build, at))))
 
 
-main()
+play("librabbitmq-suite", suite)

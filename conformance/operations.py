@@ -19,7 +19,7 @@ import pika
 import pika.exceptions
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from broker import PROGRAM, Broker, DidNotStart, scratch  # noqa: E402
+from broker import PROGRAM, Broker, DidNotStart, in_folder  # noqa: E402
 from report import Report, check  # noqa: E402
 
 CTL = os.environ.get("TARRYMQCTL") or os.path.join(os.path.dirname(PROGRAM), "tarrymqctl")
@@ -318,13 +318,6 @@ def other_formats(folder):
 
 def main():
     report = Report("operations")
-
-    def in_folder(run):
-        def call():
-            with scratch() as folder:
-                run(folder)
-        return call
-
     report.run([("a backup under load, and a start on it", in_folder(backup_under_load)),
                 ("a backup that cannot be", in_folder(backup_refused)),
                 ("drain", in_folder(drain)),

@@ -6,27 +6,16 @@ import fnmatch
 import os
 import subprocess
 import sys
-import tempfile
 import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
 import phpt  # noqa: E402
 import sources  # noqa: E402
-from report import Report, Skip, check, skip_list  # noqa: E402
+from report import Skip, check, play, skip_list  # noqa: E402
 
 TEST_S = 60
 AT_A_TIME = 4   # many of them wait for a second or two; their queues have names of their own
-
-
-def main():
-    report = Report("php-amqp-suite")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            suite(report, folder)
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-    report.end()
 
 
 def suite(report, folder):
@@ -59,4 +48,4 @@ def suite(report, folder):
             report.say(verdict, name, why)
 
 
-main()
+play("php-amqp-suite", suite)

@@ -4,7 +4,6 @@ skips/py-amqp.txt for those that are left out."""
 import os
 import shutil
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "support"))
@@ -12,7 +11,7 @@ import pytest_suite  # noqa: E402
 import sources  # noqa: E402
 from broker import Broker, free_ports, scratch  # noqa: E402
 from certificates import Authority  # noqa: E402
-from report import Report, Skip  # noqa: E402
+from report import play  # noqa: E402
 
 
 def put_certificates(authority, tree):
@@ -27,23 +26,18 @@ def put_certificates(authority, tree):
             out.write("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n")
 
 
-def main():
-    report = Report("py-amqp-suite")
-    with tempfile.TemporaryDirectory() as folder, scratch() as home:
+def suite(report, folder):
+    tree = sources.unpack("py-amqp", folder)
+    amqps = free_ports(1)[0]
+    with scratch() as home:
         authority = Authority(home)
         cert, key = authority.sign("server", "server", "DNS:localhost,IP:127.0.0.1")
-        amqps = free_ports(1)[0]
-        try:
-            tree = sources.unpack("py-amqp", folder)
-            put_certificates(authority, tree)
-            with Broker(home, "--amqps-port", str(amqps), "--tls-cert", cert, "--tls-key", key, "--tls-ca", authority.cert,
-                        "--tls-verify", "peer") as broker:
-                pytest_suite.run(report, tree, ["t/integration"], os.path.join(HERE, "skips", "py-amqp.txt"), 100,
-                                 {"RABBITMQ_HOST": "127.0.0.1", "RABBITMQ_5672_TCP": str(broker.amqp),
-                                  "RABBITMQ_5671_TCP": str(amqps)})
-        except Skip as reason:
-            report.say("SKIP", "the suite", reason)
-    report.end()
+        put_certificates(authority, tree)
+        with Broker(home, "--amqps-port", str(amqps), "--tls-cert", cert, "--tls-key", key, "--tls-ca", authority.cert,
+                    "--tls-verify", "peer") as broker:
+            pytest_suite.run(report, tree, ["t/integration"], os.path.join(HERE, "skips", "py-amqp.txt"), 100,
+                             {"RABBITMQ_HOST": "127.0.0.1", "RABBITMQ_5672_TCP": str(broker.amqp),
+                              "RABBITMQ_5671_TCP": str(amqps)})
 
 
-main()
+play("py-amqp-suite", suite)

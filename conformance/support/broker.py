@@ -93,3 +93,11 @@ class Broker:
 
 def scratch():
     return tempfile.TemporaryDirectory(prefix="tarrymq-conformance-")
+
+
+def in_folder(check):
+    """`check(folder)` as a function without arguments: each call has a scratch folder of its own."""
+    def call():
+        with scratch() as folder:
+            check(folder)
+    return call

@@ -1,5 +1,6 @@
 """What a script of this folder says: a line "PASS|FAIL|SKIP SUITE: NAME" for each check, a reason after " -- "."""
 import sys
+import tempfile
 
 
 class Fail(Exception):
@@ -41,6 +42,19 @@ class Report:
 
     def end(self):
         sys.exit(1 if self.failed else 0)
+
+
+def play(name, suite):
+    """A script that is one suite: `suite(report, folder)` with a temporary folder; a Skip out of it is that of the whole."""
+    report = Report(name)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            suite(report, folder)
+        except Skip as reason:
+            report.say("SKIP", "the suite", reason)
+        except Fail as reason:
+            report.say("FAIL", "the suite", reason)
+    report.end()
 
 
 def skip_list(path):
