@@ -152,7 +152,7 @@ def definitions(world):
     world.run("import_definitions", os.path.join(world.folder, "none.json"), status=USAGE)
     dump = {"queues": [{"name": "s", "vhost": "/", "durable": True, "arguments": {"x-queue-type": "stream"}}]}
     out, _ = world.run("import_definitions", "-", stdin=json.dumps(dump))
-    check("left out: queue 's'" in out, out)
+    check("not as in the file: queue 's'" in out, out)
     world.run("delete_queue", "kept")
 
 
@@ -213,6 +213,10 @@ def redrives(world):
     check(counts["origin"] == 3 and counts["dead"] == 0, counts)
     check(len(world.json("list_redrives")) == 1, "listed")
     world.run("redrive_status", "no-such", status=NOT_FOUND)
+    out, err = world.run("redrive", "origin", "--target", "nowhere", "--wait", status=REFUSED)
+    check("stopped" in err and "nowhere" in err, "a redrive that was stopped: %s" % err)
+    _, err = world.run("redrive", "nowhere", status=NOT_FOUND)
+    check("no queue 'nowhere' in vhost '/'" in err, err)
     world.run("delete_queue", "dead", "origin")
 
 
@@ -220,6 +224,12 @@ def usage_and_errors(world):
     for words in ((), ("no_such_command",), ("list_queues", "--no-such-option"), ("add_user",), ("--format", "xml", "status"),
                   ("--uri", "ftp://x", "status")):
         world.run(*words, status=USAGE)
+    _, err = world.run("list_queue", "name", status=USAGE)
+    check("unknown command 'list_queue'" in err, err)
+    _, err = world.run("-p", "nowhere", "list_queues", status=NOT_FOUND)
+    check("no vhost 'nowhere'" in err, err)
+    out, _ = world.run("delayed_drop", "--help")
+    check("delivery_count_min" in out and "For example" in out, out)
     out, _ = world.run("--help")
     for word in ("list_queues", "Exit status", "TARRYMQCTL_URI", "Retries"):
         check(word in out, "help does not say " + word)

@@ -41,6 +41,32 @@ std::string reason_in(const Answer& answer) {
   return "HTTP status " + std::to_string(answer.status);
 }
 
+/// What a path names that is not there, in words.
+std::string missing_thing(const std::string& path) {
+  std::vector<std::string> parts;  // of the path behind /api/, decoded
+  for (size_t at = 0; at < path.size() && path[at] == '/';) {
+    const size_t end = std::min(path.find_first_of("/?", at + 1), path.size());
+    parts.push_back(decode(path.substr(at + 1, end - at - 1)));
+    at = end;
+  }
+  if (parts.size() < 3 || parts[0] != "api") return "not found: " + path;
+  const std::string& kind = parts[1];
+  for (const auto& [list, thing] :
+       {std::pair{"queues", "queue"}, std::pair{"exchanges", "exchange"},
+        std::pair{"policies", "policy"}, std::pair{"operator-policies", "operator policy"}}) {
+    if (kind == list && parts.size() == 3) return "no vhost '" + parts[2] + "'";
+    if (kind == list)
+      return std::string("no ") + thing + " '" + parts[3] + "' in vhost '" + parts[2] + "'";
+  }
+  for (const auto& [list, thing] :
+       {std::pair{"connections", "connection"}, std::pair{"users", "user"},
+        std::pair{"vhosts", "vhost"}, std::pair{"bindings", "vhost"},
+        std::pair{"consumers", "vhost"}}) {
+    if (kind == list) return std::string("no ") + thing + " '" + parts[2] + "'";
+  }
+  return "not found: " + path;
+}
+
 }  // namespace
 
 Json Answer::json() const {
@@ -149,7 +175,7 @@ void Client::fail(const std::string& method, const std::string& path, const Answ
   if (answer.status == 403)
     throw Failure{kExitForbidden, "not allowed for user '" + target_.user + "': " + reason};
   if (answer.status == 404)
-    throw Failure{kExitNotFound, reason == "not found" ? "not found: " + path : reason};
+    throw Failure{kExitNotFound, reason == "not found" ? missing_thing(path) : reason};
   if (answer.status == 405)
     throw Failure{kExitRefused, method + " " + path + ": this broker does not have that"};
   throw Failure{kExitRefused, reason};

@@ -23,7 +23,13 @@ CLI::App* add_command(CLI::App& app, const std::string& group, const std::string
   CLI::App* command = app.add_subcommand(name, help);
   command->group(group);
   command->callback(std::move(run));
+  command->footer(
+      "Options of every command (--uri, --user, --vhost, --format, ...): tarrymqctl --help");
   return command;
+}
+
+void add_example(CLI::App& command, const std::string& lines) {
+  command.footer("For example:\n" + lines + "\n\n" + command.get_footer());
 }
 
 Json json_or_text(const std::string& text) {

@@ -31,6 +31,8 @@ class Session {
 /// Adds a command whose work is `run`. The work throws Failure; what it prints goes to stdout.
 CLI::App* add_command(CLI::App& app, const std::string& group, const std::string& name,
                       const std::string& help, std::function<void()> run);
+/// Puts an example under a command's help.
+void add_example(CLI::App& command, const std::string& lines);
 /// Reads "3", "true", "{...}" and the like as JSON; what is none is text. For values of policies
 /// and parameters.
 Json json_or_text(const std::string& text);

@@ -53,7 +53,7 @@ void import_definitions(Session& session, const DefinitionOptions& options) {
   const Json skipped = answer.is_object() ? answer.value("skipped", Json::array()) : Json::array();
   if (session.format() == Format::json)
     return print_object(Json{{"skipped", skipped}}, Format::json);
-  for (const Json& line : skipped) std::cout << "left out: " << cell(line) << "\n";
+  for (const Json& line : skipped) std::cout << "not as in the file: " << cell(line) << "\n";
   session.say(skipped.empty()
                   ? "imported, nothing left out"
                   : "imported, but for " + std::to_string(skipped.size()) + " things above");

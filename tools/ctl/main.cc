@@ -94,6 +94,14 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const bool asked = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+    if (!asked && app.get_subcommands().empty()) {
+      for (const std::string& word : app.remaining()) {
+        if (word.starts_with('-')) continue;
+        std::fprintf(stderr, "tarrymqctl: unknown command '%s'; tarrymqctl --help has them all\n",
+                     word.c_str());
+        return ctl::kExitUsage;
+      }
+    }
     (void)app.exit(error);
     return asked ? ctl::kExitWell : ctl::kExitUsage;
   } catch (const ctl::Failure& failure) {

@@ -217,6 +217,12 @@ class Source {
       throw Failure{close->reply_code == 404 ? kExitNotFound : kExitRefused,
                     "--from: " + what + ": " + std::string(text_of(close->reply_text))};
     }
+    if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION &&
+        reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD) {
+      const auto* close = static_cast<const amqp_connection_close_t*>(reply.reply.decoded);
+      throw Failure{close->reply_code == 403 ? kExitForbidden : kExitRefused,
+                    "--from: " + what + ": " + std::string(text_of(close->reply_text))};
+    }
     throw Failure{kExitUnreachable,
                   "--from: " + what + ": " + amqp_error_string2(reply.library_error)};
   }

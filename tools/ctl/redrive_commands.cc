@@ -32,8 +32,8 @@ void follow(Session& session, const std::string& id, uint64_t expected) {
     if (is_over(state)) {
       bar.reset();
       print_object(now, session.format());
-      if (state == "failed")
-        throw Failure{kExitRefused, "the redrive failed: " + now.value("reason", "")};
+      if (state != "completed")
+        throw Failure{kExitRefused, "the redrive is " + state + ": " + now.value("reason", "")};
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -81,6 +81,9 @@ void add_redrive_commands(CLI::App& app, Session& session) {
                   "Their delivery counters stay; else they start afresh");
   start->add_flag("--dry-run", o->dry_run, "Only count what would be moved");
   start->add_flag("--wait", o->wait, "Wait until it is over, and show how far it is");
+  add_example(*start,
+              "  tarrymqctl redrive failed-messages --reason delivery_limit --rate 100 --dry-run\n"
+              "  tarrymqctl redrive failed-messages --reason delivery_limit --rate 100 --wait");
   add_command(app, kRedriveGroup, "list_redrives", "Redrives, running and over", [&session] {
     print_rows(session.client().get("/api/redrives"),
                {"id", "queue", "state", "moved", "skipped", "failed", "reason"}, session.format(),

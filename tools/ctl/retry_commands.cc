@@ -1,4 +1,5 @@
 // Retries: a queue's schedule and its override, and what waits.
+#include <ctime>
 #include <iostream>
 
 #include "ctl/command.h"
@@ -52,6 +53,7 @@ void print_schedule(const Json& answer) {
     std::cout << "retry " << ++attempt << ": " << in_seconds(delay.get<int64_t>()) << " later, "
               << in_seconds(after) << " after the first rejection\n";
   }
+  if (answer.value("schedule_truncated", false)) std::cout << "... and so on\n";
   const Json most = answer.value("deliveries_max", Json());
   std::cout << "deliveries at most: " << (most.is_null() ? "no limit" : cell(most)) << ", over "
             << in_seconds(answer.value("total_ms", int64_t{0})) << "\n";
@@ -150,13 +152,25 @@ struct DelayedOptions {
   uint32_t count = 100;
 };
 
+/// As people read it: 2026-01-31T12:00:00Z.
+std::string in_utc(int64_t ms) {
+  const auto seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm parts{};
+  char text[40];
+  if (gmtime_r(&seconds, &parts) == nullptr) return std::to_string(ms);
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
 void list_delayed(Session& session, const DelayedOptions& o) {
   const Json page = session.client().get(
       path("queues", session.vhost, o.queue) + "/delayed",
       {{"page", "1"}, {"page_size", std::to_string(o.count)}, {"payload_bytes", "60"}});
-  print_rows(page.value("items", Json::array()),
-             {"id", "due_at", "attempt", "last_error", "routing_key", "payload"}, session.format(),
-             !session.quiet);
+  Json rows = page.value("items", Json::array());
+  if (session.format() == Format::table) {
+    for (Json& row : rows) row["due_at"] = in_utc(row.value("due_at", int64_t{0}));
+  }
+  print_rows(rows, {"id", "due_at", "attempt", "last_error", "routing_key", "payload"},
+             session.format(), !session.quiet);
 }
 
 void act_on_delayed(Session& session, const DelayedOptions& o) {
@@ -195,8 +209,13 @@ void add_delayed(CLI::App& app, Session& session) {
         });
     act->add_option("queue", o->queue)->required();
     act->add_option("ids", o->ids, "As list_delayed shows them");
-    act->add_option("--filter", o->filter, "As a JSON object");
+    act->add_option("--filter", o->filter,
+                    "As a JSON object; all of its keys must fit: exchange, routing_key, error (a "
+                    "part of the text), header and value, delivery_count_min, delivery_count_max, "
+                    "due_before, due_after (ms since 1970)");
     act->add_flag("--all", o->all, "All that wait");
+    add_example(*act, std::string("  tarrymqctl list_delayed orders\n  tarrymqctl ") + name +
+                          " orders --filter '{\"header\": \"tenant\", \"value\": \"t1\"}'");
   }
 }
 
