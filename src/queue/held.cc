@@ -29,7 +29,10 @@ void QueueActor::hold(const Move& move, const char* why) {
         move.position, {static_cast<uint8_t>(move.reason), move.delivery_count, now_floor_ms_, {}});
   }
   DueEntry entry;
-  entry.delay_ms = move.held_ms == 0 ? kFirstTryMs : std::min(move.held_ms * 2, kTryMsMax);
+  // One that was refused beside others that got through waits for room, and there is some now and
+  // then: its long wait would be over long after the room came.
+  entry.delay_ms =
+      move.held_ms == 0 || held_hurry_ ? kFirstTryMs : std::min(move.held_ms * 2, kTryMsMax);
   entry.due_ms = now_ceil_ms_ + entry.delay_ms;
   entry.position = move.position;
   entry.counter = move.delivery_count;

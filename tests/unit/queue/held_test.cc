@@ -125,6 +125,26 @@ TEST_F(HeldLetters, Rule41_AWaitQueueThatExpiresIntoAFullQueueLosesNothing) {
   EXPECT_EQ(dead_lettering(), 0u);
 }
 
+TEST_F(HeldLetters, Rule41_WhereOneGotThroughTheOthersDoNotWaitLong) {
+  at_least_once();
+  declare();
+  letters_->room = 0;
+  constexpr size_t kCount = 20;
+  for (size_t i = 0; i < kCount; ++i) publish({std::to_string(i)});
+  for (size_t i = 0; i < kCount; ++i) settle(Outcome::drop, {*get()});
+  advance(60'000);  // each one's wait has grown to the longest
+  EXPECT_EQ(dead_lettering(), kCount);
+  letters_->room = 1;
+  advance(10'000);
+  EXPECT_EQ(dead_lettering(), kCount - 1);
+  // A consumer there takes one a second: the letters go at its pace, not one in ten seconds.
+  for (size_t left = kCount - 1; left > 0; --left) {
+    letters_->room = 1;
+    for (int i = 0; i < 10; ++i) advance(100);
+    EXPECT_LT(dead_lettering(), left);
+  }
+}
+
 TEST_F(HeldLetters, Rule41_PurgeSparesThemAndDeleteIfEmptyIsRefused) {
   at_least_once();
   declare();
