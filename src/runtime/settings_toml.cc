@@ -1,17 +1,29 @@
 #include <fstream>
+#include <optional>
 #include <sstream>
 
-// The header alone: the packaged library is built with exceptions, which we parse without.
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
+#include "runtime/toml_library.h"
 #include "tarrymq/runtime/settings.h"
 
 namespace tarry {
+namespace {
+
+std::optional<toml::parse_result> parse_toml(std::string_view text, std::string_view source) {
+  try {
+    return toml::parse(text, source);
+  } catch (const ImpossibleToml&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
 
 Result<SettingLayer, SettingError> read_settings_toml(std::string_view toml, std::string source) {
-  toml::parse_result parsed = toml::parse(toml, source);
+  std::optional<toml::parse_result> maybe = parse_toml(toml, source);
+  if (!maybe) {
+    return SettingError{"bad file " + source + ": not TOML, by a malformed date or time, it seems"};
+  }
+  toml::parse_result& parsed = *maybe;
   if (!parsed) {
     const auto& at = parsed.error().source().begin;
     return SettingError{"bad file " + source + ", line " + std::to_string(at.line) + ", column " +

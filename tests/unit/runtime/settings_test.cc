@@ -146,6 +146,18 @@ TEST(Settings, TomlGivesNumbersAndWordsAndSaysWhereItIsBroken) {
   EXPECT_FALSE(twice.has_value());
 }
 
+/// The library that reads TOML has assertions that texts like the first of these fail, and promises
+/// to the compiler that the last one breaks.
+TEST(Settings, TomlThatItsReaderTakesForImpossibleIsRefused) {
+  for (std::string toml :
+       {"bind = 1979-05-27Tx7:32:00Z", "bind = 1979-05-27T", "bind = 07:3",
+        "bind = 1979-05-27T07:32:00+x", "bind = [1979-05-27 :]", "bind = \xcf\xa1"}) {
+    auto read = read_settings_toml(toml, "f.toml");
+    ASSERT_FALSE(read.has_value()) << toml;
+    EXPECT_TRUE(read.error().line.starts_with("bad file f.toml")) << read.error().line;
+  }
+}
+
 TEST(Settings, TomlOfAnotherTypeIsRefusedByName) {
   for (std::string toml : {"amqp_port = 1.5", "amqp_port = true", "amqp_port = [1]",
                            "amqp_port = \"x\"", "amqp_port = -1", "[amqp_port]\na = 1"}) {
