@@ -120,6 +120,7 @@ class Import : public std::enable_shared_from_this<Import> {
 
   void start() {
     auto self = shared_from_this();
+    name_left_out_sections();
     if (vhost_.empty()) {
       each("vhosts", [self](const json& e) { self->vhost(e); });
       each("users", [self](const json& e) { self->user(e); });
@@ -142,6 +143,27 @@ class Import : public std::enable_shared_from_this<Import> {
     auto it = dump_.find(list);
     if (it == dump_.end()) return;
     for (const json& entry : *it) step(entry);
+  }
+
+  /// Lists that nothing is made of: of another broker's, or of all vhosts when one is filled. What
+  /// a vhost is (metadata, tags) goes with the vhost, which is there.
+  void name_left_out_sections() {
+    constexpr std::string_view kOfAllVhosts[] = {"vhosts", "users", "permissions",
+                                                 "topic_permissions", "global_parameters"};
+    constexpr std::string_view kOfEach[] = {"parameters", "policies", "operator_policies",
+                                            "exchanges",  "queues",   "bindings",
+                                            "metadata",   "tags"};
+    for (const auto& [section, value] : dump_.items()) {
+      if (!value.is_structured() || value.empty() ||
+          std::ranges::find(kOfEach, std::string_view(section)) != std::end(kOfEach)) {
+        continue;
+      }
+      const bool known =
+          std::ranges::find(kOfAllVhosts, std::string_view(section)) != std::end(kOfAllVhosts);
+      if (known && vhost_.empty()) continue;
+      skip("section '" + section + "' left out: " +
+           (known ? "it does not belong to one vhost" : "not known to this broker"));
+    }
   }
 
   std::string vhost_of(const json& entry) const {

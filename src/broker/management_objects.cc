@@ -337,6 +337,10 @@ void ManagementFace::publish(const Login& login, PublishMessage message, Answer<
         if (sent->exchange.size() > 255 || sent->routing_key.size() > 255) {
           return done(bad_request("routing_key: at most 255 bytes"));
         }
+        if (view->user_id && *view->user_id != actor.login->user && !actor.login->impersonator) {
+          return done(bad_request("user_id property set to '" + std::string(*view->user_id) +
+                                  "' but authenticated user was '" + actor.login->user + "'"));
+        }
         PublishRequest request;
         if (view->expiration && !parse_expiration(*view->expiration, request.ttl_ms)) {
           return done(bad_request("invalid expiration '" + std::string(*view->expiration) +

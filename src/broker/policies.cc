@@ -60,7 +60,7 @@ std::optional<std::string> complaint_about(std::string_view key, const FieldValu
     auto number = value.integer();
     if (number && *number >= rule->min) return std::nullopt;
     return name + ": expected an integer of at least " + std::to_string(rule->min) + ", got " +
-           value.to_text();
+           (value.text() ? "the text '" + *value.text() + "'" : value.to_text());
   }
   const std::string* text = value.text();
   if (!text) return name + ": expected a string, got " + value.to_text();

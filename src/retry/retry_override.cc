@@ -35,6 +35,10 @@ uint64_t plus_saturating(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? U
 uint64_t times_saturating(uint64_t a, uint64_t b) {
   return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
 }
+/// What jitter leaves of a delay at the least.
+uint64_t shortest_ms(const RetrySettings& settings, uint64_t delay_ms) {
+  return std::max<uint64_t>(1, delay_ms - delay_ms * settings.jitter_percent / 100);
+}
 
 }  // namespace
 
@@ -70,8 +74,16 @@ RetrySchedule retry_schedule(const RetrySettings& settings, uint64_t limit) {
   out.deliveries_max = plus_saturating(limit, 1);
   const uint64_t listed = std::min<uint64_t>(limit, kScheduleListMax);
   out.cut = listed < limit;
+  uint64_t age_ms = 0;  // at the n-th rejection, at least
   for (uint64_t n = 1; n <= listed; ++n) {
-    out.delays_ms.push_back(retry_delay_ms(settings, n));
+    if (settings.max_age_ms && age_ms > *settings.max_age_ms) {
+      out.deliveries_max = n;
+      out.cut = false;
+      return out;
+    }
+    const uint64_t delay_ms = retry_delay_ms(settings, n);
+    age_ms = plus_saturating(age_ms, shortest_ms(settings, delay_ms));
+    out.delays_ms.push_back(delay_ms);
     out.total_ms = plus_saturating(out.total_ms, out.delays_ms.back());
   }
   if (!out.cut) return out;

@@ -33,7 +33,8 @@ RetrySettings with_override(RetrySettings declared, const RetryOverride& changes
 inline constexpr size_t kScheduleListMax = 1000;
 
 /// What will happen to a message that is rejected every time: the delays before the 1st, 2nd ...
-/// retry, without jitter.
+/// retry, without jitter. It ends where the message is older than the largest age for certain
+/// (not looked at behind the list).
 struct RetrySchedule {
   std::vector<uint64_t> delays_ms;  // the first kScheduleListMax
   uint64_t total_ms = 0;            // of all of them, saturating: until the dead letter

@@ -74,6 +74,20 @@ TEST_F(Dumps, OneOfRabbitMq3ComesOver) {
   EXPECT_EQ(skipped.size(), 7u);
 }
 
+TEST_F(Dumps, ASectionThatNothingIsMadeOfIsNamed) {
+  const json dump =
+      json::parse(R"({"rabbit_version": "4.1.0", "policies": [], "strange": [1], "empty": [],
+    "metadata": {"description": "d"}, "tags": ["t"],
+    "users": [{"name": "u", "password_hash": "", "tags": "administrator"}]})");
+  const auto skipped = import(dump);
+  EXPECT_EQ(skipped.size(), 1u);
+  EXPECT_TRUE(names(skipped, "'strange' left out"));
+  const auto into_one = import(dump, "/");
+  EXPECT_EQ(into_one.size(), 2u);
+  EXPECT_TRUE(names(into_one, "'strange' left out"));
+  EXPECT_TRUE(names(into_one, "'users' left out"));
+}
+
 TEST_F(Dumps, EachEntryOfADumpOfAllVhostsSaysInWhichItBelongs) {
   const std::string text = R"({"queues": [{"name": "q", "durable": true}]})";
   auto of_all =

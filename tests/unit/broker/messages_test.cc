@@ -30,6 +30,25 @@ TEST_F(Messages, PublishTellsWhetherAQueueTookIt) {
   EXPECT_TRUE(get("q").empty());
 }
 
+TEST_F(Messages, APublishInAnothersNameIsRefused) {
+  ASSERT_TRUE(declare(queue("q")));
+  const auto publish_as = [&](const char* user_id, bool impersonator) {
+    PropertiesBuilder properties;
+    properties.user_id = user_id;
+    Login login = guest;
+    login.impersonator = impersonator;
+    PublishMessage message{"/", "", "q", properties.build(1), "m"};
+    return ask<Answered<bool>>([&](auto answer) { management().publish(login, message, answer); });
+  };
+  const auto refused = publish_as("another", false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, 400);
+  EXPECT_NE(refused.error().text.find("another"), std::string::npos);
+  EXPECT_TRUE(get("q").empty());
+  EXPECT_TRUE(*publish_as("guest", false));
+  EXPECT_TRUE(*publish_as("another", true));
+}
+
 TEST_F(Messages, AFullQueueWithRejectPublishIsNotRouted) {
   ASSERT_TRUE(declare(queue("q", arguments({{"x-max-length", FieldValue::int32(1)},
                                             {"x-overflow", FieldValue::text("reject-publish")}}))));

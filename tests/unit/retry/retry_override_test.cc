@@ -66,6 +66,26 @@ TEST(RetrySchedule, Rule36_TheDocumentedExample) {
   EXPECT_EQ(retry_schedule(settings, 0).deliveries_max, 1u);
 }
 
+TEST(RetrySchedule, Rule34_EndsWhereTheMessageIsTooOldForCertain) {
+  RetrySettings settings;
+  settings.min_ms = 100;
+  settings.multiplier = 1;
+  settings.max_age_ms = 250;
+  RetrySchedule schedule = retry_schedule(settings, 20);
+  EXPECT_EQ(schedule.delays_ms, (std::vector<uint64_t>{100, 100, 100}));  // at 300 ms: too old
+  EXPECT_EQ(schedule.total_ms, 300u);
+  EXPECT_EQ(schedule.deliveries_max, 4u);
+  settings.max_age_ms = 300;  // 300 ms is not more
+  EXPECT_EQ(retry_schedule(settings, 20).deliveries_max, 5u);
+  settings.jitter_percent = 50;  // each may be 50 ms
+  schedule = retry_schedule(settings, 20);
+  EXPECT_EQ(schedule.deliveries_max, 8u);
+  settings.max_age_ms = 1'000'000;
+  EXPECT_EQ(retry_schedule(settings, 20).deliveries_max, 21u);
+  schedule = retry_schedule(settings, 5'000'000);
+  EXPECT_TRUE(schedule.cut);
+}
+
 TEST(RetrySchedule, Rule36_TheSumIsOfAllRetriesAlsoThoseBehindTheList) {
   for (std::optional<uint64_t> multiplier :
        {std::optional<uint64_t>(), std::optional<uint64_t>(1), std::optional<uint64_t>(3)}) {
