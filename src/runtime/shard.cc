@@ -54,6 +54,13 @@ Shard::Shard(ShardId id, const Clock& clock)
 }
 
 Shard::~Shard() {
+  // What has a hook may live on in another shard's mail.
+  hooks_[0].insert(hooks_[0].end(), running_hooks_.begin(), running_hooks_.end());
+  for (auto& list : hooks_) {
+    for (TurnHook* hook : list) {
+      if (hook) hook->scheduled_on_ = nullptr;
+    }
+  }
   local_mail_.clear();
   mail_.clear();
   outboxes_.clear();

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include "ctl/command.h"
@@ -147,10 +148,17 @@ int64_t delay_in_name(const std::string& name) {
   return kUnknown;
 }
 
+struct DestroyConnection {
+  void operator()(amqp_connection_state_t connection) const { amqp_destroy_connection(connection); }
+};
+struct DestroyMessage {
+  void operator()(amqp_message_t* message) const { amqp_destroy_message(message); }
+};
+
 /// A connection to where the wait queues are, with channel 1.
 class Source {
  public:
-  explicit Source(std::string uri) : uri_(std::move(uri)), connection_(amqp_new_connection()) {
+  explicit Source(std::string uri) : uri_(std::move(uri)), owned_(amqp_new_connection()) {
     std::string text = uri_;
     amqp_connection_info info;
     amqp_default_connection_info(&info);
@@ -172,7 +180,6 @@ class Source {
   ~Source() {
     // What is not acknowledged goes back to its queue.
     amqp_connection_close(connection_, AMQP_REPLY_SUCCESS);
-    amqp_destroy_connection(connection_);
   }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
@@ -228,7 +235,8 @@ class Source {
   }
 
   const std::string uri_;
-  amqp_connection_state_t connection_;
+  const std::unique_ptr<amqp_connection_state_t_, DestroyConnection> owned_;
+  const amqp_connection_state_t connection_ = owned_.get();
 };
 
 /// What is left of the delay: full, unless the broker noted when the message came into the wait
@@ -356,9 +364,9 @@ void migrate_one(Session& session, const MigrateOptions& o, Source& source,
         break;
       }
       last_tag = tag;
+      const std::unique_ptr<amqp_message_t, DestroyMessage> its_memory(&message);
       bytes += message.body.len;
       messages.push_back(given_message(o, wait_queue, ttl_ms, exchange, key, message));
-      amqp_destroy_message(&message);
       source.release();
       --left;
     }

@@ -25,7 +25,7 @@ enum class TurnStage : uint8_t {
 };
 inline constexpr size_t kTurnStages = 3;
 
-/// Something that wants to be called once at the end of the turn. Leaves its shard when destroyed.
+/// To be called once at the end of the turn. Leaves its shard when destroyed, and may outlive it.
 class TurnHook {
  public:
   virtual ~TurnHook();

@@ -257,6 +257,20 @@ TEST(Shard, AHookThatIsDestroyedLeaves) {
   EXPECT_EQ(victim, nullptr);
 }
 
+TEST(Shard, AHookMayOutliveItsShard) {
+  ManualClock clock;
+  int calls = 0;
+  Hook hook([&] { ++calls; });
+  {
+    Shard gone(ShardId(0), clock);
+    gone.at_turn_end(TurnStage::queues, hook);
+  }
+  Shard other(ShardId(1), clock);
+  other.at_turn_end(TurnStage::queues, hook);
+  other.run_turn_for_test();
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Shard, StopEndsRunAfterTheTurnAndLaterMailIsNotRun) {
   SystemClock clock;
   Shard shard(ShardId(0), clock);
