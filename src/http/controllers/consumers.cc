@@ -1,5 +1,6 @@
 // Consumers (http-api H-35).
 #include <unordered_map>
+#include <unordered_set>
 
 #include "http/controllers/common.h"
 #include "http/controllers/consumer_json.h"
@@ -7,13 +8,27 @@
 namespace tarry::http {
 namespace {
 
+/// As with connections and channels: who does not monitor sees his own (http-api H-04).
+std::unordered_set<ConnectionId> own_connections(Context& context, const Caller& caller) {
+  std::unordered_set<ConnectionId> own;
+  if (caller.monitoring()) return own;  // not asked for
+  for (const auto& connection : context.broker.connections({})) {
+    if (connection->info.user == caller.user) own.insert(connection->info.id);
+  }
+  return own;
+}
+
 void list_consumers(Context& context, std::shared_ptr<Request> request, Responder responder,
                     const std::string& vhost) {
   context.broker.consumers(
       {vhost}, [&context, request, responder](std::vector<ConsumerView> views) {
         responder.send_later([&context, request, views = std::move(views)]() mutable {
           VhostFilter visible(context, request->caller);
-          std::erase_if(views, [&](const ConsumerView& view) { return !visible(view.vhost); });
+          const std::unordered_set<ConnectionId> own = own_connections(context, request->caller);
+          std::erase_if(views, [&](const ConsumerView& view) {
+            return !visible(view.vhost) ||
+                   (!request->caller.monitoring() && !own.contains(view.consumer.connection));
+          });
           const Json list = consumers_json(context, views);
           return list_response(*request, list.get_ref<const Json::array_t&>(), "consumer_tag");
         });

@@ -51,6 +51,15 @@ std::optional<Response> component_refusal(const std::string& component) {
     return Response::bad_request("parameters of component '" + component +
                                  "' are not supported by this broker");
   }
+  // Kept here, they would be listed and do nothing.
+  for (const auto& [other, where] :
+       {std::pair{"vhost-limits", "vhost-limits/{vhost}/{limit}"},
+        std::pair{"policy", "policies/{vhost}/{name}"},
+        std::pair{"operator_policy", "operator-policies/{vhost}/{name}"}}) {
+    if (component != other) continue;
+    return Response::bad_request("component '" + component + "' has a path of its own: PUT /api/" +
+                                 where);
+  }
   return std::nullopt;
 }
 

@@ -12,6 +12,45 @@ Json user_json(const UserInfo& user) {
               {"limits", user.limits}};
 }
 
+/// Rights that are given along with the user, as RabbitMQ's API takes them:
+/// {"vhost": {"configure": ..., "write": ..., "read": ...}}.
+std::vector<PermissionInfo> permissions_of(Context& context, const Json& body,
+                                           const std::string& user, BodyReader& reader) {
+  std::vector<PermissionInfo> out;
+  const auto found = body.find("permissions");
+  if (found == body.end() || found->is_null()) return out;
+  if (!found->is_object()) reader.fail("'permissions' must be an object: rights by vhost");
+  if (reader.reason()) return out;
+  for (const auto& [vhost, rights] : found->items()) {
+    if (!rights.is_object()) {
+      reader.fail("permissions in vhost '" + vhost + "' must be an object");
+      break;
+    }
+    if (!vhost_exists(context, vhost)) {
+      reader.fail("permissions: no vhost '" + vhost + "'");
+      break;
+    }
+    BodyReader each(rights);
+    out.push_back({user, vhost, each.required_text("configure"), each.required_text("write"),
+                   each.required_text("read")});
+    if (each.reason()) reader.fail("permissions in vhost '" + vhost + "': " + *each.reason());
+  }
+  return out;
+}
+
+/// One after the other, the last first; then the answer, or the first error.
+void grant(Context& context, std::vector<PermissionInfo> left, bool created,
+           const Answer<bool>& answer) {
+  if (left.empty()) return answer(Result<bool, PeerError>(boost::system::in_place_value, created));
+  PermissionInfo next = std::move(left.back());
+  left.pop_back();
+  context.broker.put_permission(std::move(next), [&context, left = std::move(left), created,
+                                                  answer](const Result<bool, PeerError>& done) {
+    if (!done) return answer(done);
+    grant(context, left, created, answer);
+  });
+}
+
 void put_user(Context& context, std::shared_ptr<Request> request, Responder responder) {
   auto body = body_object(*request);
   if (!body) return responder.send(body.error());
@@ -26,8 +65,17 @@ void put_user(Context& context, std::shared_ptr<Request> request, Responder resp
     reader.fail("user name '" + user.name + "' is taken by a path of this API");
   }
   if (password && password->empty()) password.reset();  // such a user cannot log in by password
+  if (password && !user.password_hash.empty())
+    reader.fail("either 'password' or 'password_hash' is allowed, not both");
+  auto rights = permissions_of(context, *body, user.name, reader);
   if (reader.reason()) return responder.send(Response::bad_request(*reader.reason()));
-  context.broker.put_user(std::move(user), std::move(password), created_or_updated(responder));
+  context.broker.put_user(
+      std::move(user), std::move(password),
+      [&context, rights = std::move(rights),
+       answer = created_or_updated(responder)](const Result<bool, PeerError>& made) {
+        if (!made) return answer(made);
+        grant(context, rights, *made, answer);
+      });
 }
 
 void bulk_delete(Context& context, std::shared_ptr<Request> request, Responder responder) {

@@ -51,6 +51,7 @@ class FakeManagement : public Management {
   std::string overridden_queue;
   UserInfo put_user_info;
   std::optional<std::string> put_user_password;
+  std::vector<PermissionInfo> put_permissions;
   std::optional<PeerError> next_error;  // given once by the next operation
 
   void log_in(std::string name, std::string password, LoginOrigin,
@@ -84,7 +85,10 @@ class FakeManagement : public Management {
     give(answer);
   }
   std::vector<PermissionInfo> permissions() override { return permission_list; }
-  void put_permission(PermissionInfo, Answer<bool> answer) override { give(answer, true); }
+  void put_permission(PermissionInfo info, Answer<bool> answer) override {
+    put_permissions.push_back(std::move(info));
+    give(answer, true);
+  }
   void delete_permission(std::string, std::string, Answer<void> answer) override { give(answer); }
 
   std::vector<TopicPermissionInfo> topic_permissions() override { return topic_permission_list; }

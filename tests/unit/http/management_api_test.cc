@@ -179,6 +179,27 @@ TEST_F(ManagementApi, AQueueHasItsFields) {
   EXPECT_EQ(got["consumer_details"][0]["consumer_tag"], "tag");
 }
 
+TEST_F(ManagementApi, WhoDoesNotMonitorSeesHisOwnConsumers) {
+  uint64_t number = 0;
+  for (const char* user : {"tenant", "guest"}) {
+    ConnectionInfo info;
+    info.id = ConnectionId{++number};
+    info.user = user;
+    info.vhost = "tenant";
+    broker.connection_list.push_back(std::make_shared<ConnectionFigures>(info));
+    ConsumerInfo consumer;
+    consumer.tag = user;
+    consumer.connection = ConnectionId{number};
+    broker.consumer_list.push_back({"tenant", "q", consumer});
+  }
+  for (const char* path : {"/api/consumers", "/api/consumers/tenant"}) {
+    const Json mine = client->call("GET", path, "", TestClient::kTenant).json();
+    ASSERT_EQ(mine.size(), 1u) << path;
+    EXPECT_EQ(mine[0]["consumer_tag"], "tenant");
+    EXPECT_EQ(client->call("GET", path, "", TestClient::kWatcher).json().size(), 2u) << path;
+  }
+}
+
 TEST_F(ManagementApi, AQueueNamesTheConsumerThatHasItToItself) {
   QueueInfo queue = make_queue("/", "q", 0);
   queue.arguments.set("x-single-active-consumer", FieldValue::boolean(true));
@@ -387,6 +408,32 @@ TEST_F(ManagementApi, UsersTakeTagsAsTextOrList) {
             201);
   EXPECT_EQ(broker.put_user_info.password_hash, "h");
   EXPECT_EQ(client->call("PUT", "/api/users/u", R"({"password":"x"})").status, 400);
+  EXPECT_EQ(client->call("PUT", "/api/users/u", R"({"password":"x","password_hash":"h","tags":""})")
+                .status,
+            400);
+}
+
+TEST_F(ManagementApi, AUserMayComeWithPermissions) {
+  const std::string all = R"({"configure":".*","write":"^w","read":""})";
+  EXPECT_EQ(client
+                ->call("PUT", "/api/users/u",
+                       R"({"password":"x","tags":"","permissions":{"/":)" + all + R"(,"tenant":)" +
+                           all + "}}")
+                .status,
+            201);
+  ASSERT_EQ(broker.put_permissions.size(), 2u);
+  for (const PermissionInfo& given : broker.put_permissions) {
+    EXPECT_EQ(given.user, "u");
+    EXPECT_EQ(given.write, "^w");
+  }
+  broker.put_user_info = {};
+  for (const char* bad : {R"([1])", R"({"/":{"configure":""}})", R"({"nowhere":)"}) {
+    const std::string rights = bad == std::string(R"({"nowhere":)") ? bad + all + "}" : bad;
+    const Reply reply =
+        client->call("PUT", "/api/users/v", R"({"tags":"","permissions":)" + rights + "}");
+    EXPECT_EQ(reply.status, 400) << rights;
+    EXPECT_EQ(broker.put_user_info.name, "") << rights;
+  }
 }
 
 TEST_F(ManagementApi, ImportTellsWhatItLeftOut) {

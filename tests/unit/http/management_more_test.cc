@@ -150,6 +150,12 @@ TEST_F(ManagementMore, ParametersOfUnknownComponentsAreKeptAndShovelsRefused) {
   EXPECT_EQ(get("/api/parameters/mine/%2F/n").json()["value"], (Json{{"a", 1}}));
   EXPECT_EQ(client->call("PUT", "/api/parameters/shovel/%2F/n", R"({"value": {}})").status, 400);
   EXPECT_EQ(client->call("PUT", "/api/parameters/mine/%2F/n", "{}").status, 400);
+  for (const char* other : {"vhost-limits", "policy", "operator_policy"}) {
+    const Reply reply = client->call("PUT", std::string("/api/parameters/") + other + "/%2F/n",
+                                     R"({"value": {"max-queues": 1}})");
+    EXPECT_EQ(reply.status, 400) << other;
+    EXPECT_NE(reply.json()["reason"].get<std::string>().find("PUT /api/"), std::string::npos);
+  }
   EXPECT_EQ(client->call("DELETE", "/api/parameters/mine/%2F/n").status, 204);
   EXPECT_EQ(get("/api/parameters/mine/%2F/n").status, 404);
   EXPECT_EQ(client->call("PUT", "/api/global-parameters/g", R"({"value": "v"})").status, 201);
