@@ -132,6 +132,38 @@ TEST(StorageScenario, ATransactionSettlesNothingWithoutItsPublishes) {
       });
 }
 
+// What a start does for a tombstone: it removes what is left of the directory, and touches no other
+// queue's.
+TEST(StorageScenario, ADeletedQueueGoesInTheEndAndNoOtherWithIt) {
+  crash_everywhere(
+      "queue delete",
+      [](StorageWorld& w) {
+        w.body_bytes = 20'000;
+        for (uint32_t id = 1; id <= 6; ++id) {
+          w.append(id, 0);
+          w.append(id, 1);
+        }
+        if (!w.commit()) return;
+        auto out = w.deliver(0);
+        w.log(0).settle({out.position, 1});
+        w.append(7, 0);  // handed over or not, when the queue ends
+        w.append(7, 1);
+        w.turn(25);
+        w.delete_log(0);
+        for (int i = 0; i < 4; ++i) w.pass_time(50);
+        w.append(8, 1);
+        w.commit();
+      },
+      [](StorageWorld& w) {
+        if (w.deleted.contains(0)) {
+          w.store().remove_queue_directory(QueueId{1});
+          for (int i = 0; i < 3; ++i) w.pass_time(50);
+          for (QueueId id : w.store().queue_directories()) EXPECT_NE(id, QueueId{1});
+        }
+        w.check(1);
+      });
+}
+
 /// A segment of which two records live: one is parked, one is out.
 bool make_stragglers(StorageWorld& w) {
   w.body_bytes = 3000;

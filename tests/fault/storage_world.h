@@ -55,6 +55,7 @@ class StorageWorld {
     shard_ = std::make_unique<Shard>(ShardId{1}, clock_);
     store_shard_ = std::make_unique<StoreShard>(*store_, *shard_);
     for (size_t i = 0; i < kLogs; ++i) {
+      if (deleted.contains(i)) continue;  // its tombstone says so
       MessageLog::Options o;
       o.directory = store_->queue_directory(QueueId{i + 1}) + "/0";
       o.queue_id = i + 1;
@@ -183,6 +184,14 @@ class StorageWorld {
                          {.reason = 3, .delivery_count = 7, .died_ms = 4000, .error = "fatal"});
   }
 
+  /// As a queue's end does it: the tombstone is durable, then the files go.
+  void delete_log(size_t i) {
+    deleted.insert(i);
+    logs_[i]->destroy();
+    logs_[i].reset();
+    store_->remove_queue_directory(QueueId{i + 1});
+  }
+
   // -- After a crash
 
   struct Found {
@@ -283,6 +292,7 @@ class StorageWorld {
   }
 
   std::map<uint32_t, Promise> promises;
+  std::set<size_t> deleted;
   size_t body_bytes = 40;
   Durability durability = Durability::fsync;
 
@@ -313,6 +323,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
   for (uint64_t n = 1; !finished; ++n) {
     FaultyFileSystem fs;
     std::map<uint32_t, Promise> promises;
+    std::set<size_t> deleted;
     size_t body_bytes = 0;
     {
       StorageWorld world(fs);
@@ -323,6 +334,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
       if (world.start()) scenario(world);
       finished = !fs.crashed();
       promises = world.promises;
+      deleted = world.deleted;
       body_bytes = world.body_bytes;
       world.stop();
     }
@@ -334,6 +346,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
         StorageWorld world(disk);
         world.durability = options.durability;
         world.promises = promises;
+        world.deleted = deleted;
         world.body_bytes = body_bytes;
         ASSERT_TRUE(world.start());
         check(world);
@@ -358,6 +371,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
         bool complete;
         {
           StorageWorld world(*again);
+          world.deleted = deleted;
           again->crash_at(m);
           bool started = world.start();
           complete = started && !again->crashed();
