@@ -1,6 +1,5 @@
 #include "tarrymq/storage/message_log.h"
 
-#include "storage/compaction.h"
 #include "storage/log_state.h"
 #include "storage/read_request.h"
 #include "storage/store_impl.h"
@@ -9,9 +8,6 @@ namespace tarry {
 
 LogState::~LogState() {
   for (auto& request : reading_) request->log = nullptr;
-  for (auto& segment : segments) {
-    if (segment->compaction) segment->compaction->log = nullptr;
-  }
   release_all_chunks();
   shard_.forget(*this);
 }

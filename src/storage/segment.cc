@@ -2,7 +2,13 @@
 
 #include <algorithm>
 
+#include "storage/compaction.h"
+
 namespace tarry {
+
+Segment::~Segment() {
+  if (compaction) compaction->log = nullptr;
+}
 
 void CounterMap::erase(OrdinalRun run) {
   uint32_t end = run.first + run.count;

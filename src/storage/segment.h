@@ -58,6 +58,11 @@ class ErrorPlaces {
 /// A segment as its shard knows it: what was appended, handed over, delivered and settled. Bitmaps
 /// are made only when something happens out of order.
 struct Segment {
+  Segment() = default;
+  ~Segment();  // a compaction that is under way comes back to nobody
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
   LogState* log = nullptr;
   uint32_t number = 0;
   uint32_t target_bytes = 0;

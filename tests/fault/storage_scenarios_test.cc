@@ -192,6 +192,28 @@ TEST(StorageScenario, SpaceOfWhatIsGoneIsGivenBack) {
       [](StorageWorld& w) { w.check(); });
 }
 
+// Found by the address sanitizer in the simulation: the end of the work wrote into a log that was
+// no more.
+TEST(StorageScenario, AQueueMayGoWhileItsSpaceIsGivenBack) {
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  StorageWorld w(fs);
+  ASSERT_TRUE(w.start());
+  ASSERT_TRUE(make_stragglers(w));
+  auto& store_thread = w.store().impl().store_thread;
+  for (int i = 0; i < 20 && fs.bytes_punched() == 0; ++i) {
+    w.turn(250);
+    w.round();
+    w.turn();
+    store_thread.run_queued();
+  }
+  ASSERT_GT(fs.bytes_punched(), 0u);  // the work is done, and its end on the way
+  w.delete_log(0);
+  w.pass_time(250);
+  w.append(1, 1);
+  EXPECT_TRUE(w.commit());
+}
+
 TEST(StorageScenario, AStragglerKeepsItsBlocksAndNoMore) {
   (void)set_log_level("off");
   for (const bool cold : {false, true}) {
