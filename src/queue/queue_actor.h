@@ -382,9 +382,10 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   Fifo<DurableBatch> durable_;                // oldest first
   bool gate_asked_ = false;  // a requeued run waits for its barrier, and it was asked for
 
-  // For jitter: 8 bytes of state, the low bits are not used.
+  // For jitter: 8 bytes of state, the low bits are not used. From the clock, so that a simulation
+  // that drives it does the same again.
   std::linear_congruential_engine<uint64_t, 6364136223846793005, 1442695040888963407, 0> random_{
-      std::random_device{}()};
+      static_cast<uint64_t>(shard_.clock().system_now().ns) ^ (id_.value * 0x9E3779B97F4A7C15)};
   std::unique_ptr<Companion> companion_;  // of a holding queue, too: what waits for its x-delay
   std::unique_ptr<Deduplicator> deduplicator_;
   Fifo<LateReject> late_rejects_;
