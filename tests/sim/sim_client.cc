@@ -7,15 +7,6 @@
 namespace tarry::sim {
 namespace {
 
-struct TextSink {
-  std::string text;
-  std::byte* append(size_t size) {
-    const size_t at = text.size();
-    text.resize(at + size);
-    return reinterpret_cast<std::byte*>(text.data()) + at;
-  }
-};
-
 constexpr uint32_t kFrameMax = 4096;
 const char* const kBoth = "both";
 const char* const kNowhere = "nowhere";
@@ -51,19 +42,10 @@ std::string SimClient::body_of(uint32_t number) {
 
 // -- Writing
 
-template <class M>
-void SimClient::say(const M& m, uint16_t channel) {
-  TextSink sink;
-  append_method(sink, channel, m);
-  written_ += sink.text.size();
-  link_->write(sink.text);
-}
-
 void SimClient::frame(FrameType type, std::string_view payload) {
   TextSink sink;
   detail::put_frame(sink.append(payload.size() + kFrameOverheadBytes), type, 1, as_bytes(payload));
-  written_ += sink.text.size();
-  link_->write(sink.text);
+  send(sink.text);
 }
 
 void SimClient::when_taken(std::function<void()> what) {
@@ -132,6 +114,9 @@ void SimClient::set_up() {
       return;
     case Role::consumer:
       no_ack_ = random_.one_in(8);
+      confirms_words_ = random_.one_in(2);
+      next_word_ = 1;
+      if (confirms_words_) say(method::ConfirmSelect{});
       break;
     case Role::transactor:
       say(method::TxSelect{});
@@ -159,7 +144,7 @@ void SimClient::act() {
     // The channel ends; what it holds goes back. Another one follows.
     say(method::ChannelClose{200, "", 0, 0});
     trace(" closes its channel");
-    when_taken_waiting([this] { return_held(true); });
+    when_taken_waiting([this] { return_held(Return::closed); });
     return;
   }
   switch (role_) {
@@ -202,6 +187,7 @@ void SimClient::publish_one(bool in_transaction) {
   std::string exchange, key;
   if (random_.one_in(5)) {
     exchange = kBoth;
+    publish.fanned_out = true;
     for (size_t queue : world_.fanout) publish.copies.push_back({queue, number});
   } else if (random_.one_in(12)) {
     key = kNowhere;
@@ -248,117 +234,8 @@ void SimClient::publish_one(bool in_transaction) {
   });
 }
 
-void SimClient::settle_some() {
-  if (role_ == Role::consumer && random_.one_in(60)) {
-    say(method::BasicRecover{true});
-    trace(" recovers");
-    when_taken_waiting([this] { return_held(false); });
-    return;
-  }
-  if (role_ == Role::consumer && !consumers_.empty() && random_.one_in(60)) {
-    auto it =
-        std::next(consumers_.begin(), static_cast<ptrdiff_t>(random_.below(consumers_.size())));
-    size_t queue = it->second;
-    say(method::BasicCancel{it->first});
-    trace(" cancels " + it->first);
-    when_taken_waiting([this, queue] { model_.unseen_return(queue); });
-    return;
-  }
-  for (uint64_t n = random_.between(1, 4); n > 0 && !unsettled_.empty(); --n) {
-    auto it =
-        std::next(unsettled_.begin(), static_cast<ptrdiff_t>(random_.below(unsettled_.size())));
-    uint64_t drawn = random_.below(100);
-    settle_one(*it,
-               drawn < 45   ? Verdict::ack
-               : drawn < 85 ? Verdict::requeue
-                            : Verdict::reject,
-               random_.one_in(6));
-  }
-}
-
-void SimClient::settle_one(uint64_t tag, Verdict verdict, bool multiple) {
-  if (verdict == Verdict::ack) {
-    say(method::BasicAck{tag, multiple});
-  } else if (multiple || random_.one_in(2)) {
-    say(method::BasicNack{tag, multiple, verdict == Verdict::requeue});
-  } else {
-    say(method::BasicReject{tag, verdict == Verdict::requeue});
-  }
-  unsettled_.erase(multiple ? unsettled_.begin() : unsettled_.find(tag),
-                   std::next(unsettled_.find(tag)));
-  when_taken([this, tag, multiple, verdict] { apply(tag, multiple, verdict); });
-}
-
-void SimClient::apply(uint64_t tag, bool multiple, Verdict verdict) {
-  static const char* const kVerdicts[] = {" acks ", " requeues ", " rejects "};
-  for (auto it = multiple ? held_.begin() : held_.find(tag);
-       it != held_.end() && it->first <= tag;) {
-    Held& held = it->second;
-    if (held.in_transaction) {
-      ++it;
-      continue;
-    }
-    if (transactional_) {
-      held.in_transaction = true;
-      transaction_settles_.emplace_back(it->first, verdict);
-      ++it;
-    } else {
-      trace(kVerdicts[static_cast<size_t>(verdict)] + model_.queues()[held.copy.queue].name + "/" +
-            std::to_string(held.copy.number) + " at " + std::to_string(now_ms()));
-      model_.settled(held.copy, verdict, now_rounded_up_ms(), false);
-      it = held_.erase(it);
-    }
-  }
-}
-
-void SimClient::transact() {
-  switch (random_.below(6)) {
-    case 0:
-    case 1:
-      publish_one(true);
-      return;
-    case 2:
-    case 3:
-    case 4:
-      return settle_some();
-    default:
-      break;
-  }
-  if (random_.one_in(4)) {
-    say(method::TxRollback{});
-    trace(" rolls back");
-    when_taken_waiting([this] {
-      transaction_.clear();
-      transaction_settles_.clear();
-      for (auto& [tag, held] : held_) held.in_transaction = false;
-    });
-    return;
-  }
-  say(method::TxCommit{});
-  trace(" commits");
-  when_taken_waiting([this] { commit(); });
-}
-
-void SimClient::commit() {
-  committing_.emplace();
-  committing_->publishes = std::move(transaction_);
-  transaction_.clear();
-  for (const Model::Publish& publish : committing_->publishes)
-    model_.published(publish, now_ms(), true);
-  for (auto& [tag, verdict] : transaction_settles_) {
-    auto it = held_.find(tag);
-    if (it == held_.end()) continue;
-    trace(" in its transaction " + std::to_string(static_cast<int>(verdict)) + " " +
-          model_.queues()[it->second.copy.queue].name + "/" +
-          std::to_string(it->second.copy.number));
-    model_.settled(it->second.copy, verdict, now_rounded_up_ms(), true);
-    committing_->settled.push_back(it->second.copy);
-    held_.erase(it);
-  }
-  transaction_settles_.clear();
-}
-
 void SimClient::administer() {
+  if (random_.one_in(6)) return rebind();
   if (!random_.one_in(8)) return;
   size_t queue = random_.below(model_.queues().size());
   if (queue == world_.churned) return;
@@ -366,6 +243,23 @@ void SimClient::administer() {
   say(method::QueuePurge{model_.queues()[queue].name});
   trace(" purges " + model_.queues()[queue].name);
   when_taken_waiting([this, queue] { model_.purge_sent(queue); });
+}
+
+/// Takes a queue from behind the fanout exchange, or puts it back.
+void SimClient::rebind() {
+  if (world_.rebinding) return;
+  world_.rebinding = true;
+  const size_t queue = world_.rebound;
+  const std::string& name = model_.queues()[queue].name;
+  const bool bind = model_.binding(queue) == Model::Binding::unbound ||
+                    (model_.binding(queue) == Model::Binding::changing && random_.one_in(2));
+  rebinding_to_ = bind ? Model::Binding::bound : Model::Binding::unbound;
+  trace(bind ? " binds " + name : " unbinds " + name);
+  if (bind)
+    say(method::QueueBind{name, kBoth, "", false, {}});
+  else
+    say(method::QueueUnbind{name, kBoth, "", {}});
+  when_taken_waiting([this, queue] { model_.binding(queue, Model::Binding::changing); });
 }
 
 /// Declares a queue, uses it, deletes it, over and over.
@@ -389,18 +283,21 @@ void SimClient::churn() {
 
 /// basic.recover, or the end of the channel or connection: what was delivered, read or not, is
 /// given back.
-void SimClient::return_held(bool all_over) {
+void SimClient::return_held(Return how) {
   trace(" gives back " + std::to_string(held_.size()));
   look_ahead();
-  for (const auto& [tag, held] : held_) model_.returned(held.copy);
+  for (const auto& [tag, held] : held_) model_.returned(held.copy, how, now_rounded_up_ms());
   held_.clear();
   unsettled_.clear();
   for (size_t queue : used_) model_.unseen_return(queue);
   transaction_.clear();
   transaction_settles_.clear();
-  if (all_over) {
+  if (how == Return::closed) {
+    if (rebinding_to_) world_.rebinding = false;
+    rebinding_to_.reset();
     ready_ = false;
     unconfirmed_.clear();
+    words_.clear();
     returned_.clear();
     consumers_.clear();
   }
@@ -411,15 +308,17 @@ void SimClient::on_link_end() {
   read();
   over_ = true;
   if (committing_) {
-    for (const CopyKey& copy : committing_->settled) model_.settlement_unknown(copy);
+    for (const CopyKey& copy : committing_->settled)
+      model_.settlement_unknown(copy, now_rounded_up_ms());
   }
   taken_callbacks_.clear();
   for (const CopyKey& copy : taken_together_) model_.maybe_not_taken(copy);
-  return_held(true);
+  return_held(Return::closed);
 }
 
 void SimClient::on_crash() {
   if (!over_) read();
+  if (rebinding_to_) world_.rebinding = false;
   over_ = true;
   taken_callbacks_.clear();
 }

@@ -32,8 +32,19 @@ struct ClientsWorld {
   std::vector<size_t> fanout;     // those behind the exchange "both"
   size_t churned = 0;             // the queue that comes and goes
   bool churned_there = false;     // at the end
+  size_t rebound = 0;             // of those behind "both", the one whose binding comes and goes
+  bool rebinding = false;         // somebody waits for its answer
   bool all_leave = false;         // what one gives back unseen may come to another out of order
   std::function<std::string(size_t)> declare_arguments;  // encoded table of a queue
+};
+
+struct TextSink {
+  std::string text;
+  std::byte* append(size_t size) {
+    const size_t at = text.size();
+    text.resize(at + size);
+    return reinterpret_cast<std::byte*>(text.data()) + at;
+  }
 };
 
 /// One connection with one channel. What it writes and reads it tells the model: what it asked for
@@ -56,7 +67,7 @@ class SimClient {
   /// The process at the other end is gone: reads what had come.
   void on_crash();
   bool over() const { return over_; }
-  size_t unconfirmed() const { return unconfirmed_.size(); }
+  size_t unconfirmed() const { return unconfirmed_.size() + words_.size(); }
   bool waiting() const { return waiting_; }
 
   static std::string body_of(uint32_t number);
@@ -75,7 +86,15 @@ class SimClient {
   };
 
   template <class M>
-  void say(const M& m, uint16_t channel = 1);
+  void say(const M& m, uint16_t channel = 1) {
+    TextSink sink;
+    append_method(sink, channel, m);
+    send(sink.text);
+  }
+  void send(const std::string& bytes) {
+    written_ += bytes.size();
+    link_->write(bytes);
+  }
   void frame(FrameType type, std::string_view payload);
   /// Runs `what` once the broker has taken all that was written until now.
   void when_taken(std::function<void()> what);
@@ -89,11 +108,14 @@ class SimClient {
   void publish_one(bool in_transaction);
   void settle_some();
   void settle_one(uint64_t tag, Verdict verdict, bool multiple);
-  void apply(uint64_t tag, bool multiple, Verdict verdict);
+  void settle_by_word(uint64_t tag, Verdict verdict);
+  /// The number of the last event.
+  uint64_t apply(uint64_t tag, bool multiple, const Settlement& settlement);
   void transact();
   void commit();
   void administer();
   void churn();
+  void rebind();
   void use(size_t queue);
 
   void take(const std::string& bytes, bool ahead);
@@ -101,8 +123,9 @@ class SimClient {
   void finish_content(bool ahead);
   void on_method(uint32_t id, ByteSpan payload);
   void on_delivery(const Incoming& in, bool got, bool ahead);
+  void on_word_confirm(uint64_t tag, bool multiple, bool ok);
   void on_confirm(uint64_t tag, bool multiple, bool ok);
-  void return_held(bool all_over);
+  void return_held(Return how);
   void look_ahead();
   uint64_t now_ms() { return link_->shard().now().floor_ms(); }
   uint64_t now_rounded_up_ms() {
@@ -144,14 +167,23 @@ class SimClient {
 
   uint64_t next_publish_ = 1;
   std::map<uint64_t, Model::Publish> unconfirmed_;
+  /// Settlements by publishes to amq.retry that are not confirmed yet; in a channel with confirms.
+  struct Word {
+    CopyKey copy;
+    uint64_t touched = 0;  // 0: not taken yet
+  };
+  bool confirms_words_ = false;
+  uint64_t next_word_ = 1;
+  std::map<uint64_t, Word> words_;
   std::vector<Model::Publish> transaction_;
-  std::vector<std::pair<uint64_t, Verdict>> transaction_settles_;
+  std::vector<std::pair<uint64_t, Settlement>> transaction_settles_;
   struct Commit {
     std::vector<Model::Publish> publishes;
     std::vector<CopyKey> settled;
   };
   std::optional<Commit> committing_;
   std::optional<size_t> purging_;
+  std::optional<Model::Binding> rebinding_to_;
   enum class Churn : uint8_t { missing, declaring, there, deleting } churn_ = Churn::missing;
   size_t returns_ = 0, returns_expected_ = 0;
   std::map<uint64_t, bool> returned_;

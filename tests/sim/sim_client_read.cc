@@ -13,6 +13,18 @@ bool has_content(uint32_t id) {
          id == method_id::basic_return;
 }
 
+/// The newest entry of x-death.
+void read_death(const FieldTable& headers, Seen& seen) {
+  const FieldValue* deaths = headers.find("x-death");
+  const auto* list = deaths ? deaths->array() : nullptr;
+  if (!list || list->empty()) return;
+  const FieldTable* entry = list->front().table();
+  if (!entry) return;
+  const FieldValue *queue = entry->find("queue"), *reason = entry->find("reason");
+  if (queue && queue->text()) seen.death_queue = *queue->text();
+  if (reason && reason->text()) seen.death_reason = *reason->text();
+}
+
 }  // namespace
 
 void SimClient::read() {
@@ -127,7 +139,9 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
   FieldTable headers;
   if (view && !view->headers.empty()) headers = *FieldTable::decode(view->headers);
   if (const FieldValue* count = headers.find("x-delivery-count")) seen.counter = count->integer();
-  seen.has_death = headers.find("x-death") != nullptr;
+  read_death(headers, seen);
+  const FieldValue* error = headers.find("x-last-error");
+  if (error && error->text()) seen.error = *error->text();
   seen.at_ms = ahead ? now_ms() : link_->stamp_ms(in.end);
   copy.number = static_cast<uint32_t>(std::atoll(in.body.c_str()));
   world_.trace(who() + (got ? " got " : " receives ") + model_.queues()[copy.queue].name + "/" +
@@ -158,8 +172,19 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
   if (role_ == Role::drainer) settle_one(tag, Verdict::ack, false);
 }
 
+void SimClient::on_word_confirm(uint64_t tag, bool multiple, bool ok) {
+  auto it = multiple ? words_.begin() : words_.find(tag);
+  if (it == words_.end() || it->first > tag)
+    model_.fault(who() + " got a confirm for " + std::to_string(tag) + ", which waits for none");
+  while (it != words_.end() && it->first <= tag) {
+    if (ok) model_.word_confirmed(it->second.copy, it->second.touched);
+    it = words_.erase(it);
+  }
+}
+
 void SimClient::on_confirm(uint64_t tag, bool multiple, bool ok) {
   if (!ready_) return;  // of the channel before this one
+  if (confirms_words_) return on_word_confirm(tag, multiple, ok);
   bool any = false;
   for (auto it = multiple ? unconfirmed_.begin() : unconfirmed_.find(tag);
        it != unconfirmed_.end() && it->first <= tag;) {
@@ -225,6 +250,13 @@ void SimClient::on_method(uint32_t id, ByteSpan payload) {
     case method_id::queue_purge_ok:
       waiting_ = false;
       model_.purge_done(*purging_);
+      return;
+    case method_id::queue_bind_ok:
+    case method_id::queue_unbind_ok:
+      waiting_ = false;
+      world_.rebinding = false;
+      model_.binding(world_.rebound, rebinding_to_.value());
+      rebinding_to_.reset();
       return;
     case method_id::queue_declare_ok:
       waiting_ = false;

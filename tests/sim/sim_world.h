@@ -11,6 +11,7 @@
 #include "sim/sim_random.h"
 #include "support/faulty_file_system.h"
 #include "tarrymq/broker/broker.h"
+#include "tarrymq/broker/retry_operations.h"
 #include "tarrymq/runtime/clock.h"
 #include "tarrymq/runtime/shard.h"
 #include "tarrymq/storage/store.h"
@@ -36,17 +37,19 @@ class SimWorld {
   struct Seat {
     std::unique_ptr<SimClient> client;
   };
-  static std::vector<QueueSpec> draw_queues(Random& random);
   void draw_weights();
 
   bool start();  // false: the disk crashed meanwhile
   void start_until_it_stays();
   void take_down();
-  void declare_all();
+  void declare(bool all);
   void seat(size_t index, Role role);
   Role draw_role(size_t index);
 
   void step();
+  void operate();
+  void act_on_waiting(RetryOperations& operations);
+  void look_at_redrive();
   void crash();
   void restart();
   void leave_all();
@@ -56,7 +59,7 @@ class SimWorld {
   void drain();
   bool failed() const { return !model_.faults().empty(); }
   void trace(const std::string& line);
-  std::string declare_arguments(size_t queue) const;
+  void trace_queues();
   void advance(uint64_t ms);
 
   const uint64_t seed_;
@@ -80,6 +83,8 @@ class SimWorld {
   std::unique_ptr<ClientsWorld> clients_world_;
   std::vector<Seat> seats_;
   std::vector<uint32_t> weights_;
+  uint64_t boot_ = 0;           // answers of an earlier life are for nobody
+  bool redrive_asked_ = false;  // and not answered yet
   uint64_t crash_every_ = 0, quiet_every_ = 0;
   Outcome outcome_;
   uint64_t step_ = 0;

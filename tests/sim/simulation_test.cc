@@ -1,5 +1,8 @@
 // Deterministic simulation of the whole broker but its sockets: shards, sessions, queues, storage,
-// dead letters, recovery.
+// dead letters, recovery. Clients publish, consume, get, settle by ack, nack, reject and amq.retry,
+// run transactions, purge, unbind and bind, declare and delete; operators redrive and act on what
+// waits; queues are durable or not, with every kind of retry (sim_topology.cc); the broker crashes
+// and restarts. A model (sim_model.h) says what may be seen.
 //
 //     sim_test                              the seeds of the test run (200), by GoogleTest
 //     sim_test --seed N                     one seed, with all that its clients see
