@@ -79,8 +79,9 @@ std::optional<uint64_t> LogRecovery::size_at_stop(const std::string& path) const
 void LogRecovery::report_vanished(const std::vector<DirectoryEntry>& entries) {
   if (!inventory_ || !log_.options.durable) return;
   for (const auto& [name, bytes] : *inventory_) {
-    const bool there =
-        std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+    const std::string& wanted = name;  // C++20, but not Clang 14, lets a lambda capture a binding
+    const bool there = std::any_of(entries.begin(), entries.end(),
+                                   [&wanted](const auto& e) { return e.name == wanted; });
     if (there || bytes <= kFileHeaderBytes) continue;
     report_file(log_.options.directory + "/" + name,
                 "was there at the last stop (" + std::to_string(bytes) + " bytes) and is missing");

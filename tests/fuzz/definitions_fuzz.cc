@@ -35,8 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int kInputsABroker = 500;
   static const bool quiet = set_log_level("off");
   FUZZ_CHECK(quiet);
-  static std::unique_ptr<FuzzedBroker> broker;
-  static int left = 0;
+  // Made at once: so it is destroyed before what RocksDB makes for itself at its first use.
+  static auto broker = std::make_unique<FuzzedBroker>();
+  static int left = kInputsABroker;
   if (left-- == 0) {
     broker.reset();
     broker = std::make_unique<FuzzedBroker>();

@@ -80,5 +80,7 @@ void set_timeout_ms(const QueueHandle& handle, uint64_t timeout_ms);
 /// `retry_enabled`: as if declared with x-delayed-retry-min.
 std::shared_ptr<QueueHandle> make_fake_queue(QueueShard& home, std::string name,
                                              bool retry_enabled = false);
+/// For a program that makes them by the million. No handle of one may be there any more.
+void forget_fake_queues();
 
 }  // namespace tarry
