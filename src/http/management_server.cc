@@ -21,7 +21,7 @@ class MetricsApi final : public http::Api {
     done(http::Response::error(405, "method_not_allowed", "allowed: " + match.allow), {});
   }
   void serve(std::shared_ptr<http::Request> request, http::Responder responder) override {
-    router_.match(request->method, request->segments)
+    router_.match(request->method, request->segments)  // NOLINT(bugprone-use-after-move): sequenced
         .route->handler(std::move(request), std::move(responder));
   }
 

@@ -1,5 +1,7 @@
 #include "http/openapi.h"
 
+#include <set>
+
 #include "http/controllers/common.h"
 
 namespace tarry::http {

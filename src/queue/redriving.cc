@@ -116,7 +116,7 @@ void Redriving::stop(RedriveEnd how, std::string reason) {
   if (state_ == State::last_moves || state_ == State::last_barrier || state_ == State::done) return;
   state_ = State::last_moves;
   end_ = how;
-  reason_ = std::move(reason);
+  reason_ = std::move(reason);  // NOLINT(bugprone-use-after-move): the state says it was not
   again();
 }
 

@@ -291,7 +291,7 @@ void send_batch(std::unique_ptr<RemoteBatch> batch) {
   Shard& shard = batch->target().shard();
   shard.post([owned = std::move(batch)]() mutable {
     owned->run();
-    owned->target().impl().batches.give_back(std::move(owned));
+    owned->target().impl().batches.give_back(std::move(owned));  // NOLINT(bugprone-use-after-move)
   });
 }
 

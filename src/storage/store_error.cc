@@ -8,7 +8,7 @@ namespace {
 // The library's base class has no virtual destructor; categories are never destroyed through it.
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
 
-class Category final : public boost::system::error_category {
+class Category final : public boost::system::error_category {  // NOLINT(*-virtual-class-destructor)
  public:
   const char* name() const noexcept override { return "tarrymq.storage"; }
   std::string message(int value) const override {

@@ -1,6 +1,7 @@
 // The broker's log from afar (http-api H-71): the last lines, and those that came since.
 #include <charconv>
 #include <ctime>
+#include <set>
 
 #include "http/controllers/common.h"
 #include "tarrymq/runtime/log.h"

@@ -1,5 +1,7 @@
 // Figures for Prometheus (http-api 5.5, retry-spec 8): our own names, and RabbitMQ's where
 // dashboards rely on them.
+#include <set>
+
 #include "http/controllers/common.h"
 #include "http/metrics_text.h"
 #include "http/node_figures.h"

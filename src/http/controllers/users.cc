@@ -1,4 +1,6 @@
 // Users (http-api H-58, H-59, H-63).
+#include <set>
+
 #include "http/controllers/common.h"
 
 namespace tarry::http {
