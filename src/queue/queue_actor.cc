@@ -28,8 +28,8 @@ QueueActor::QueueActor(QueueShard& home, QueueId id, QueueIdentity identity, Que
       }),
       held_timer_([this] { schedule(); }),
       expiry_timer_([this] { schedule(); }),
-      unused_timer_([this] { check_unused(); }),
-      last_use_(shard_.steady_now()) {
+      unused_timer_([this] { check_unused(); }) {
+  // Made on the declaring shard's thread: nothing of our own shard may be touched before start().
   adopt_settings();
   if (identity_.deduplication)
     deduplicator_ = std::make_unique<Deduplicator>(*identity_.deduplication);
