@@ -1,31 +1,14 @@
-#include "tarrymq/http/management_server.h"
-
 #include <gtest/gtest.h>
 
-#include "fake_management.h"
+#include "management_world.h"
 #include "tarrymq/amqp/properties.h"
-#include "test_client.h"
 
 namespace tarry::http_test {
 namespace {
 
 using Json = nlohmann::json;
 
-class ManagementApi : public ::testing::Test {
- protected:
-  void SetUp() override {
-    broker.overview_info.node = "tarrymq@test";
-    auto started = ManagementServer::start({{"127.0.0.1"}, 0}, broker);
-    ASSERT_TRUE(started) << started.error();
-    server = std::move(*started);
-    client = std::make_unique<TestClient>(server->port());
-  }
-  Reply get(std::string_view path) { return client->call("GET", path); }
-
-  FakeManagement broker;
-  std::unique_ptr<ManagementServer> server;
-  std::unique_ptr<TestClient> client;
-};
+class ManagementApi : public ManagementWorld {};
 
 // -- Who
 
@@ -281,9 +264,14 @@ TEST_F(ManagementApi, APageOfTenThousandQueuesIsQuick) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(get("/api/queues?page=50&sort=messages").json()["item_count"], 100);
   const auto took = std::chrono::steady_clock::now() - begin;
-  // Ten times the aim in a release build: this one may run unoptimised, with sanitizers, beside
-  // other tests.
-  EXPECT_LT(std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), 1000);
+  // Ten times the aim: this may run unoptimised, beside other tests; a hundred times with a
+  // sanitizer.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int64_t kMostMs = 10'000;
+#else
+  constexpr int64_t kMostMs = 1000;
+#endif
+  EXPECT_LT(std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), kMostMs);
 }
 
 // -- Messages

@@ -2,35 +2,22 @@
 // parameters, uploads, health, metrics, logs, the API's description.
 #include <gtest/gtest.h>
 
-#include "fake_management.h"
 #include "http/api.h"
 #include "http/openapi.h"
-#include "tarrymq/http/management_server.h"
+#include "management_world.h"
 #include "tarrymq/runtime/log.h"
-#include "test_client.h"
 
 namespace tarry::http_test {
 namespace {
 
 using Json = nlohmann::json;
 
-class ManagementMore : public ::testing::Test {
+class ManagementMore : public ManagementWorld {
  protected:
-  void SetUp() override {
-    broker.overview_info.node = "tarrymq@test";
+  ManagementMore() {
     broker.overview_info.version = "9.9.9";
-    HttpSettings settings{{"127.0.0.1"}, 0};
     settings.sample_interval_ms = 20;
-    auto started = ManagementServer::start(settings, broker);
-    ASSERT_TRUE(started) << started.error();
-    server = std::move(*started);
-    client = std::make_unique<TestClient>(server->port());
   }
-  Reply get(std::string_view path) { return client->call("GET", path); }
-
-  FakeManagement broker;
-  std::unique_ptr<ManagementServer> server;
-  std::unique_ptr<TestClient> client;
 };
 
 // -- History

@@ -1,9 +1,7 @@
 // /api/queues/{vhost}/{queue}/retry and /api/retry-preview (retry-spec 36 and section 8).
 #include <gtest/gtest.h>
 
-#include "fake_management.h"
-#include "tarrymq/http/management_server.h"
-#include "test_client.h"
+#include "management_world.h"
 
 namespace tarry::http_test {
 namespace {
@@ -11,24 +9,15 @@ namespace {
 using Json = nlohmann::json;
 constexpr const char* kRetryPath = "/api/queues/%2F/q/retry";
 
-class RetryApi : public ::testing::Test {
+class RetryApi : public ManagementWorld {
  protected:
-  void SetUp() override {
-    broker.overview_info.node = "tarrymq@test";
-    auto started = ManagementServer::start({{"127.0.0.1"}, 0}, broker);
-    ASSERT_TRUE(started) << started.error();
-    server = std::move(*started);
-    client = std::make_unique<TestClient>(server->port());
+  RetryApi() {
     broker.retry_info.declared.min_ms = broker.retry_info.effective.min_ms = 500;
     broker.retry_info.declared.multiplier = broker.retry_info.effective.multiplier = 2;
     broker.retry_info.effective.max_ms = 3000;
     broker.retry_info.changes.max_ms = 3000;
     broker.retry_info.declared_limit = broker.retry_info.effective_limit = 4;
   }
-
-  FakeManagement broker;
-  std::unique_ptr<ManagementServer> server;
-  std::unique_ptr<TestClient> client;
 };
 
 TEST_F(RetryApi, Rule36_GetShowsDeclaredOverrideEffectiveAndTheSchedule) {
