@@ -116,7 +116,9 @@ bool head_makes_sense(const RecordHead& head) {
       return uint64_t{head.fixed_bytes()} + head.route_bytes + head.header_bytes <= head.length &&
              head.length <= kRecordBytesMax;
     case RecordKind::skip:
-      return head.length == kHeadBytes && head.ttl_ms > 0 && head.header_bytes >= kHeadBytes;
+      // How many ordinals, in how many bytes: else 32 bytes could keep a start busy for seconds.
+      return head.length == kHeadBytes && head.ttl_ms > 0 &&
+             head.ttl_ms <= head.header_bytes / kHeadBytes;
     case RecordKind::footer:
       return head.length >= kHeadBytes + kTrailerBytes;
   }

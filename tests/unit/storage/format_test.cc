@@ -2,14 +2,24 @@
 #include <rocksdb/db.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 
+#include "storage/record_codec.h"
 #include "tarrymq/storage/file_system.h"
 #include "tarrymq/storage/store.h"
 #include "tarrymq/storage/store_error.h"
 
 namespace tarry {
 namespace {
+
+TEST(StoreFormat, ASkipOfMoreRecordsThanItsBytesCanHoldIsDamage) {
+  std::array<std::byte, kHeadBytes> bytes;
+  encode_skip(bytes.data(), 5, 3, 3 * kHeadBytes, 1);
+  EXPECT_TRUE(check_record(bytes, 1));
+  encode_skip(bytes.data(), 5, 4, 4 * kHeadBytes - 1, 1);
+  EXPECT_FALSE(check_record(bytes, 1));
+}
 
 TEST(StoreFormat, DefinitionsOfAnotherFormatAreRefusedWithWordsAndLeftAlone) {
   std::string pattern = (std::filesystem::temp_directory_path() / "tarry-format-XXXXXX").string();
