@@ -78,6 +78,12 @@ bool Redriving::step() {
         break;
       case State::planned:
         return false;
+      case State::first_barrier:
+        if (!durable_) return false;
+        state_ = State::move;
+        rate_from_ = queue_.shard_.steady_now();
+        begin_walk();
+        break;
       case State::move:
         if (!move_some()) return false;
         break;
@@ -99,10 +105,11 @@ bool Redriving::step() {
 
 void Redriving::go() {
   if (state_ != State::planned) return;
-  state_ = State::move;
-  rate_from_ = queue_.shard_.steady_now();
-  begin_walk();
-  again();
+  // What has only just come as a dead letter may not be on the disk yet. Were it moved on before, a
+  // crash could keep the copy at the target and lose the one here: the first source would send
+  // another one.
+  state_ = State::first_barrier;
+  wait_for_barrier();
 }
 
 void Redriving::cancel() { stop(RedriveEnd::cancelled, "cancelled"); }

@@ -25,7 +25,7 @@ class Redriving final : public QueueErrand {
   void cancel();
 
  private:
-  enum class State : uint8_t { find, planned, move, last_moves, last_barrier, done };
+  enum class State : uint8_t { find, planned, first_barrier, move, last_moves, last_barrier, done };
   /// Before a lane's cursor, by position; due_ms: of a return, 0: requeued at once.
   struct Early {
     Run run;

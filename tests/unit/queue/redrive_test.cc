@@ -60,6 +60,23 @@ class Redrive : public QueueWorld {
   std::shared_ptr<RedriveProgress> progress;
 };
 
+// Else a crash could keep the copy at the target and lose the one here, and the queue it came from,
+// which has not dropped its own yet, would send another one.
+TEST_F(Redrive, Rule38_NothingMovesOnBeforeItsOwnArrivalIsDurable) {
+  declare();
+  publish(dead("a"));
+  start({});
+  // Something is not durable yet.
+  shard_->post([&] {
+    publish_here({.body = "late"});
+    queue_->go_redrive(1);
+  });
+  shard_->run_turn_for_test();
+  EXPECT_TRUE(letters_->letters.empty());
+  wait_until([&] { return ended.has_value(); });
+  EXPECT_EQ(moved_bodies(), (std::vector<std::string>{"a"}));
+}
+
 TEST_F(Redrive, Rule38_EachGoesToTheQueueItDiedInAsItWasPublished) {
   declare();
   publish(dead("a", "orders"));
