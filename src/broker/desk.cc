@@ -95,16 +95,16 @@ void ShardDesk::publish(PublishRequest request,
 
 void ShardDesk::on_confirm(std::span<const ConfirmRange> ranges) {
   for (const ConfirmRange& range : ranges) {
-    for (uint64_t number = range.first; number <= range.last; ++number)
-      count_down(number, range.refused);
+    for (uint64_t number = range.first; number <= range.last; ++number) count_down(number, range);
   }
 }
 
-void ShardDesk::count_down(uint64_t number, bool refused) {
+void ShardDesk::count_down(uint64_t number, const ConfirmRange& range) {
   TARRY_INVARIANT(number >= first_number_ && number - first_number_ < pending_.size());
   Pending& pending = pending_[number - first_number_];
   TARRY_INVARIANT(pending.left > 0);
-  pending.stored = pending.stored || !refused;
+  pending.stored = pending.stored || !range.refused;
+  pending.no_room = pending.no_room || range.no_room;
   if (--pending.left > 0) return;
   Pending done = std::move(pending);
   while (!pending_.empty() && pending_.front().left == 0) {
@@ -119,9 +119,12 @@ void ShardDesk::finish(Pending& pending) {
     pending.answer(pending.stored);
     return;
   }
-  if (!pending.stored) moves_.erase({pending.source->id.value, pending.token});
-  home_.dead_letter_done(*pending.source, pending.token,
-                         pending.stored ? DeadLetterResult::stored : DeadLetterResult::refused);
+  // Those that have it already know it by its origin when it comes again.
+  const DeadLetterResult result = pending.no_room  ? DeadLetterResult::no_room
+                                  : pending.stored ? DeadLetterResult::stored
+                                                   : DeadLetterResult::refused;
+  if (result != DeadLetterResult::stored) moves_.erase({pending.source->id.value, pending.token});
+  home_.dead_letter_done(*pending.source, pending.token, result);
 }
 
 // -- The dead-letter router

@@ -55,7 +55,7 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
   /// A publish whose confirms are counted down.
   struct Pending {
     uint32_t left = 0;
-    bool stored = false;
+    bool stored = false, no_room = false;
     std::shared_ptr<QueueHandle> source;  // a dead letter's
     uint64_t token = 0;
     std::function<void(bool)> answer;  // a publish over HTTP
@@ -81,7 +81,7 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
   };
 
   uint64_t add_pending(Pending pending);
-  void count_down(uint64_t number, bool refused);
+  void count_down(uint64_t number, const ConfirmRange& range);
   void finish(Pending& pending);
   void find_targets(const DeadLetter& letter, Targets& out);
 

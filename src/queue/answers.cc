@@ -193,19 +193,19 @@ void QueueActor::run_remove(const Op& op) {
 }
 
 void QueueActor::add_confirm(std::vector<PendingConfirm>& to, const PublishRequest& request,
-                             bool refused) {
+                             bool refused, bool no_room) {
   if (!to.empty()) {
     PendingConfirm& last = to.back();
     if (last.range.last + 1 == request.publish_number && last.range.channel == request.channel &&
         last.range.channel_serial == request.channel_serial && last.range.refused == refused &&
-        last.from == request.from) {
+        last.range.no_room == no_room && last.from == request.from) {
       ++last.range.last;
       return;
     }
   }
   to.push_back({request.from,
                 {request.channel, request.channel_serial, request.publish_number,
-                 request.publish_number, refused}});
+                 request.publish_number, refused, no_room}});
 }
 
 void QueueActor::send_confirms(std::span<const PendingConfirm> confirms) {

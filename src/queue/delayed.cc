@@ -50,15 +50,19 @@ void QueueActor::release(Lane& lane, const DueEntry& entry) {
   ++dying_count_;
 }
 
-void QueueActor::send_delayed(Lane& lane, const Position& position, const RecordView& record,
+void QueueActor::send_delayed(Lane& lane, Move move, const RecordView& record,
                               std::vector<QueueId> holders) {
+  const Position position = move.position;
   const auto properties = PropertiesView::parse(record.header);
-  if (!properties) return lane.log->settle({position, 1});  // it was checked when it came in
+  if (!properties) {  // it was checked when it came in
+    note_held_try(move, false);
+    return lane.log->settle({position, 1});
+  }
   ReleasedMessage released = release_from_delay(record.header, *properties);
   const uint64_t token = next_token_++;
-  const uint64_t bytes = record.body.size() + released.header.size();
-  moves_[token] = {lane.number, position, DeathReason::unused, bytes, true};
-  moving_bytes_ += bytes;
+  move.bytes = record.body.size() + released.header.size();
+  moving_bytes_ += move.bytes;
+  moves_[token] = move;
 
   DeadLetter letter;
   letter.source = handle_;

@@ -103,6 +103,8 @@ const char* dead_letter_failure(DeadLetterResult result) {
       return "it would go round in an automatic cycle";
     case DeadLetterResult::refused:
       return "no target has room for it";
+    case DeadLetterResult::no_room:
+      return "the disk takes nothing at present";
   }
   return "";
 }

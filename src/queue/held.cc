@@ -1,7 +1,8 @@
 // Dead letters that no target takes, of a queue with x-dead-letter-strategy at-least-once
-// (retry-spec 41): held, and tried again until one takes them. They lie where they lay; an event
-// says that they are dying, so that a crash changes nothing. What waits for its next try costs no
-// memory beyond the due index's budget.
+// (retry-spec 41), and of any queue those for which the disk has no room at present: held, and
+// tried again until one takes them. They lie where they lay; an event says that they are dying, so
+// that a crash changes nothing. What waits for its next try costs no memory beyond the due index's
+// budget.
 #include <algorithm>
 #include <array>
 
@@ -20,6 +21,12 @@ constexpr uint64_t kHeldStepMs = 50;     // between two batches, unless letters 
 constexpr uint64_t kHeldLogMs = 10'000;  // a line a queue at most
 
 }  // namespace
+
+/// A disk without room is nobody's decision, so nothing is lost by it, whatever the strategy.
+bool QueueActor::must_hold(DeadLetterResult result) const {
+  if (result == DeadLetterResult::stored) return false;
+  return result == DeadLetterResult::no_room || holds();
+}
 
 /// It stays where it is, and out. `why`: what the last try came to.
 void QueueActor::hold(const Move& move, const char* why) {

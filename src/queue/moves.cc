@@ -31,6 +31,8 @@ const char* why_of(DeadLetterResult result) {
       return "it would go round in an automatic cycle";
     case DeadLetterResult::refused:
       return "no target has room for it";
+    case DeadLetterResult::no_room:
+      return "the disk takes nothing at present";
   }
   return "";
 }
@@ -65,6 +67,20 @@ void QueueActor::kill(Lane& lane, const Run& run, DeathReason reason, uint32_t d
   dying_.push_back({lane.number, run, reason, delivery_count});
   dying_count_ += run.count;
   schedule();
+}
+
+/// A move that is tried again because another of its targets had no room on the disk: this one has
+/// it already, and confirms it as if it came now.
+bool QueueActor::has_come_before(const PublishRequest& request) {
+  const bool here = std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& lane) {
+    return lane && lane->log->holds_move(*request.origin);
+  });
+  if (!here) return false;
+  const bool owes_barrier = identity_.durable && request.persistent;
+  if (request.publish_number != 0)
+    add_confirm(owes_barrier ? next_durable_.confirms : confirms_, request, false);
+  schedule();
+  return true;
 }
 
 bool QueueActor::death_room() const {
@@ -109,7 +125,9 @@ bool QueueActor::start_move() {
   }
   const RecordView& record = fetched.record;
   if (is_holding()) {
-    send_delayed(lane, position, record, std::move(holders));
+    move.marked = true;  // it is parked on the disk, which says as much
+    move.body_bytes = static_cast<uint32_t>(record.body.size());
+    send_delayed(lane, move, record, std::move(holders));
     return true;
   }
   move.body_bytes = static_cast<uint32_t>(record.body.size());
@@ -196,7 +214,7 @@ void QueueActor::dead_letter_done(uint64_t token, DeadLetterResult result) {
   moves_.erase(it);
   moving_bytes_ -= move.bytes;
   note_held_try(move, result == DeadLetterResult::stored);
-  if (result != DeadLetterResult::stored && move.has_source && !gone_ && holds()) {
+  if (move.has_source && !gone_ && must_hold(result)) {
     hold(move, why_of(result));
     return schedule();
   }

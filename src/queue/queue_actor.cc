@@ -160,11 +160,13 @@ void QueueActor::publish(const PublishRequest& request) {
   Lane* lane = nullptr;
   if (!gone_) {
     refresh_time();
+    if (request.origin && has_come_before(request)) [[unlikely]]
+      return;
     if (rejecting_ && refuse_if_full(request)) return;
     lane = lane_for(request.priority);
   }
   if (!lane) {
-    if (confirm) add_confirm(confirms_, request, true);
+    if (confirm) add_confirm(confirms_, request, true, !gone_);
     return schedule();
   }
   if (deduplicator_ && is_duplicate(request)) [[unlikely]] {
@@ -191,7 +193,7 @@ void QueueActor::publish(const PublishRequest& request) {
   const bool alone = lane->log->fresh_count() == 0;
   const auto position = lane->log->append(parts);
   if (!position) [[unlikely]] {
-    if (confirm) add_confirm(confirms_, request, true);
+    if (confirm) add_confirm(confirms_, request, true, true);
     return schedule();
   }
   ++counts_.published;

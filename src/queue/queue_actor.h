@@ -233,7 +233,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void answer(Requester to, uint64_t token, const QueueReply& reply);
   void answer_later(Requester to, uint64_t token, QueueReply reply);
   void note(Requester to, RemoteBatch::Note what, ConsumerId consumer, uint32_t count);
-  void add_confirm(std::vector<PendingConfirm>& to, const PublishRequest& request, bool refused);
+  void add_confirm(std::vector<PendingConfirm>& to, const PublishRequest& request, bool refused,
+                   bool no_room = false);
   void send_confirms(std::span<const PendingConfirm> confirms);
   void ask_barrier();
   void durable_batch_passed();
@@ -275,6 +276,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   // held.cc
   bool holds() const { return settings_.dead_letter_at_least_once; }
   void hold(const Move& move, const char* why);
+  bool must_hold(DeadLetterResult result) const;
   void add_held(const DueEntry& entry);
   void adopt_found_dying();
   void try_held();
@@ -306,14 +308,14 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   bool is_holding() const { return !identity_.holds_for.empty(); }
   void park_delayed();
   void release(Lane& lane, const DueEntry& entry);
-  void send_delayed(Lane& lane, const Position& position, const RecordView& record,
-                    std::vector<QueueId> holders);
+  void send_delayed(Lane& lane, Move move, const RecordView& record, std::vector<QueueId> holders);
   void count_released(DeadLetterResult result);
 
   // moves.cc
   void kill(Lane& lane, const Run& run, DeathReason reason, uint32_t delivery_count);
   bool death_room() const;
   void pump_moves();
+  bool has_come_before(const PublishRequest& request);
   bool start_move();
   void guess_death(DyingRun& dying, const Fetched& fetched) const;
   Rewritten rewrite(const RecordView& record, DeathReason reason, uint32_t delivery_count,

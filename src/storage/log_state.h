@@ -58,6 +58,7 @@ class LogState {
   bool live(const Position& position) const;
   void purge();
   void close_move(const Origin& origin);
+  bool holds_move(const Origin& origin) const { return open_moves_.contains(origin); }
   void destroy();
 
   // -- log_hand_over.cc

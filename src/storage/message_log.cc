@@ -78,6 +78,7 @@ std::string MessageLog::park_error(const Position& position) {
 bool MessageLog::live(const Position& position) const { return state_->live(position); }
 void MessageLog::purge() { state_->purge(); }
 void MessageLog::close_move(const Origin& origin) { state_->close_move(origin); }
+bool MessageLog::holds_move(const Origin& origin) const { return state_->holds_move(origin); }
 const std::vector<RecoveredPark>& MessageLog::recovered_parked() const {
   return state_->recovered_parked;
 }

@@ -39,6 +39,7 @@ enum class DeadLetterResult : uint8_t {
   no_route,
   cycle,    // all targets were cut off by the cycle rule
   refused,  // no target took it (full)
+  no_room,  // a target's disk takes nothing at present: to be tried again, whoever else has it
 };
 
 /// Port: the dead-letter stage's way out, implemented by broker (route, post, count the answers).

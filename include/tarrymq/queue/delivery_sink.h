@@ -34,7 +34,8 @@ struct ConfirmRange {
   uint32_t channel_serial = 0;  // tells a channel from its successor on the same number
   uint64_t first = 0;
   uint64_t last = 0;
-  bool refused = false;  // overflow reject-publish, disk full, or the queue is gone
+  bool refused = false;  // overflow reject-publish, no room on the disk, or the queue is gone
+  bool no_room = false;  // refused, and only because the disk takes nothing at present
 };
 
 /// Answers to the commands of queue_handle.h that have a token.

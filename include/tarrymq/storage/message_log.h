@@ -163,6 +163,8 @@ class MessageLog {
   /// longer. Until then its segment is neither recycled nor forgotten, also when the record itself
   /// was settled. Unknown: ignored.
   void close_move(const Origin& origin);
+  /// Whether a record came from `origin` whose move is not closed yet, settled here or not.
+  bool holds_move(const Origin& origin) const;
 
   // -- Recovery (valid until the first append or state change)
 

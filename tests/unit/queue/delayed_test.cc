@@ -107,6 +107,20 @@ TEST_F(Holding, WhatNobodyTakesIsDroppedAndWhatIsOnItsWayIsKept) {
   EXPECT_TRUE(letters_->dropped.empty()) << "its source must be there until the targets have it";
 }
 
+TEST_F(Holding, WhatFindsNoRoomOnTheDiskIsTriedAgain) {
+  declare();
+  letters_->answer = DeadLetterResult::no_room;
+  publish(delayed_by(10, "a"));
+  advance(10);
+  EXPECT_EQ(sent(), (Strings{"a"}));
+  letters_->answer = DeadLetterResult::stored;
+  advance(100);
+  EXPECT_EQ(sent(), (Strings{"a"}));
+  wait_until([&] { return letters_->dropped.size() == 1; });
+  advance(60'000);
+  EXPECT_EQ(sent(), (Strings{}));
+}
+
 TEST_F(Holding, APurgeTakesWhatWaitsHoweverLong) {
   declare();
   publish(delayed_by(1000, "a"));

@@ -63,6 +63,27 @@ TEST_F(HeldLetters, Rule32_WithoutTheStrategyItIsDroppedAndCounted) {
   EXPECT_EQ(dropped(), 1u);
 }
 
+// Retry-spec 32 lets a target refuse for want of room in the queue, and says nothing of the disk:
+// that is nobody's decision, and nothing confirmed may be lost by it.
+TEST_F(HeldLetters, WhatFindsNoRoomOnTheDiskIsHeldWhateverTheStrategyUntilThereIsRoom) {
+  dead_letter_to("dead");
+  declare();
+  letters_->answer = DeadLetterResult::no_room;
+  publish({"m"});
+  settle(Outcome::drop, {*get()});
+  EXPECT_EQ(dead_lettering(), 1u);
+  EXPECT_EQ(dropped(), 0u);
+  advance(100);
+  EXPECT_EQ(letters_->letters.size(), 2u);
+  letters_->answer = DeadLetterResult::stored;
+  advance(200);
+  EXPECT_EQ(letters_->letters.size(), 3u);
+  EXPECT_EQ(dead_lettering(), 0u);
+  EXPECT_EQ(dropped(), 0u);
+  EXPECT_EQ(queue_->figures().dead_lettered[static_cast<size_t>(DeathReason::rejected)], 1u);
+  wait_until([&] { return letters_->dropped.size() == 1; });
+}
+
 TEST_F(HeldLetters, Rule41_HeldLettersSurviveKill9WithReasonCountAndError) {
   retry_queue(100, 1, 1);
   at_least_once();

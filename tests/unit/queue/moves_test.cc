@@ -155,6 +155,30 @@ TEST_F(Moves, ARecoveredMoveOfAWaitingRetryIsNotDeliveredAsWell) {
   EXPECT_EQ(get_body(), "-");
 }
 
+// One of two targets had no room on the disk: the letter comes to both again.
+TEST_F(Moves, WhatHasComeFromAnOriginDoesNotComeAgainWhileItsMoveIsOpen) {
+  declare();
+  const Origin origin{QueueId(99), 0, 4, 5};
+  const std::string route("\1e\1k", 4);
+  const std::string header = PropertiesBuilder{}.build(1);
+  PublishRequest request;
+  request.route = as_bytes(route);
+  request.header = as_bytes(header);
+  request.body = as_bytes("m");
+  request.persistent = true;
+  request.origin = &origin;
+  request.from = {queues_.get(), kConnection};
+  for (request.publish_number = 1; request.publish_number <= 2; ++request.publish_number) {
+    on_shard([&] { queue_->publish(request); });
+    wait_until([&] { return sink_.confirms.size() == request.publish_number; });
+    EXPECT_FALSE(sink_.confirms.back().refused);
+    EXPECT_EQ(ready(), 1u);
+  }
+  on_shard([&] { queue_->close_move(origin); });
+  on_shard([&] { queue_->publish(request); });
+  EXPECT_EQ(ready(), 2u);
+}
+
 TEST_F(Moves, OriginsAreReportedByRecovery) {
   declare();
   const Origin origin{QueueId(99), 0, 4, 5};
