@@ -34,6 +34,7 @@ struct ClientsWorld {
   bool churned_there = false;     // at the end
   size_t rebound = 0;             // of those behind "both", the one whose binding comes and goes
   bool rebinding = false;         // somebody waits for its answer
+  bool disk_trouble = false;      // transactions would fail: none meanwhile
   bool all_leave = false;         // what one gives back unseen may come to another out of order
   std::function<std::string(size_t)> declare_arguments;  // encoded table of a queue
 };

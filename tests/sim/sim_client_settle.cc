@@ -108,6 +108,7 @@ uint64_t SimClient::apply(uint64_t tag, bool multiple, const Settlement& settlem
 }
 
 void SimClient::transact() {
+  if (world_.disk_trouble) return;
   switch (random_.below(6)) {
     case 0:
     case 1:

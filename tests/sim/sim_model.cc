@@ -53,7 +53,7 @@ void Model::published(const Publish& publish, uint64_t now_ms, bool open) {
     Copy& copy = copies_[key];
     copy.persistent = publish.persistent;
     copy.maybe_unrouted = absent_[key.queue] || is == Binding::changing;
-    copy.certain = !open && !queues_[key.queue].reject_publish && !copy.maybe_unrouted;
+    copy.certain = !open && !trouble_ && !queues_[key.queue].reject_publish && !copy.maybe_unrouted;
     copy.came_from_ms = now_ms;
     copy.ttl_ms = publish.ttl_ms;
     if (publish.ttl_ms) copy.expires_ms = now_ms + *publish.ttl_ms;
@@ -76,6 +76,11 @@ void Model::refused(const Publish& publish) {
   for (const CopyKey& key : publish.copies) {
     auto it = copies_.find(key);
     if (it == copies_.end()) continue;
+    if (trouble_) {  // another queue of the same publish may have it
+      it->second.may_vanish = true;
+      it->second.certain = false;
+      continue;
+    }
     // Into a queue that is deleted before it is stored: nobody has it.
     if (was_deleted_[key.queue]) {
       it->second.may_vanish = true;
@@ -92,7 +97,7 @@ void Model::refused(const Publish& publish) {
 /// Where no counter is shown a delivery waits for no barrier: a crash may take back an error that
 /// was seen.
 bool Model::may_forget_errors(const CopyKey& key, const Copy& copy) const {
-  return copy.crashed_since && !queues_[key.queue].shows_counter();
+  return copy.crashed_since && (copy.seen_in_trouble || !queues_[key.queue].shows_counter());
 }
 
 bool Model::fits(const CopyKey& key, const Copy& copy, const Place& place, const Seen& seen) {
@@ -251,6 +256,7 @@ void Model::delivered(const CopyKey& key, const Seen& seen, uint64_t holder) {
   copy.was_delivered = true;
   copy.boot = boot_;
   copy.crashed_since = copy.restarted_since = false;
+  copy.seen_in_trouble = trouble_;
   copy.unseen_base = unseen_[key.queue];
   copy.holder = holder;
   copy.held_counter = counter;
@@ -347,6 +353,8 @@ void Model::maybe_not_taken(const CopyKey& key) {
   auto it = copies_.find(key);
   if (it == copies_.end() || it->second.places.back().kind != Place::Kind::gone) return;
   it->second.uncertain = it->second.crashed_since = true;
+  if (!redriving_.contains(key.queue)) return;
+  for (Place& place : it->second.places) place.maybe_dead = true;
 }
 
 void Model::returned(const CopyKey& key, Return how, uint64_t now_ms) {
@@ -369,7 +377,25 @@ void Model::lose_transient() {
   }
 }
 
+void Model::disk_trouble(bool on) {
+  trouble_ending_ = !on;
+  if (!on) return;
+  trouble_ = ever_trouble_ = true;
+  for (auto& [key, copy] : copies_) {
+    // What its queue has not looked at yet.
+    if (copy.touched <= checkpoint_event_) continue;
+    if (!copy.confirmed) copy.certain = false;
+    for (Place& place : copy.places) place.earliest_ms = 0;
+  }
+}
+
 void Model::crashed() {
+  for (auto& [key, copy] : copies_) {
+    // Requeued at once it did not wait for its barrier (retry-spec 28).
+    if (!copy.seen_in_trouble) continue;
+    for (Place& place : copy.places) place.lowest = 0;
+  }
+  trouble_ = false;
   while (!acting_.empty()) act_done(acting_.begin()->first);
   lose_transient();
   for (auto it = copies_.begin(); it != copies_.end(); ++it) {
@@ -389,9 +415,11 @@ void Model::crashed() {
 }
 
 void Model::checkpoint(uint64_t now_ms) {
+  if (trouble_ending_) trouble_ = false;
   take_purged();
   for (auto& [key, copy] : copies_) {
     if (copy.ttl_ms && !copy.expired_by_ms) copy.expired_by_ms = now_ms + *copy.ttl_ms;
+    copy.seen_in_trouble = copy.seen_in_trouble && copy.uncertain;
     // Its queue may have come to it long after the client was through with it.
     for (Place& place : copy.places) {
       if (place.longest_ms > 0 && copy.touched > checkpoint_event_)

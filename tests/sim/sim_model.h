@@ -148,6 +148,9 @@ class Model {
 
   // -- The world
 
+  /// The disk takes nothing for a while, or fails: publishes may be refused, and a rejected message
+  /// may come back without its delay (retry-spec 28). Over: with the next checkpoint or crash.
+  void disk_trouble(bool on);
   void crashed();
   /// Everything is quiet and durable.
   void checkpoint(uint64_t now_ms);
@@ -167,6 +170,7 @@ class Model {
   /// For how long a delivery may wait that a close gave back and nobody saw.
   uint64_t longest_unseen_wait_ms() const;
   size_t copies() const { return copies_.size(); }
+  uint64_t events() const { return events_; }
   uint64_t deliveries() const { return deliveries_; }
   uint64_t retries() const { return retries_; }
   uint64_t deaths() const { return deaths_; }
@@ -190,7 +194,7 @@ class Model {
     bool may_vanish = false;
     bool persistent = true;
     bool was_delivered = false, crashed_since = false, confirmed = false;
-    bool restarted_since = false;
+    bool restarted_since = false, seen_in_trouble = false;
     bool maybe_unrouted = false;  // its queue may have been missing when it came
     uint64_t came_from_ms = 0, came_by_ms = UINT64_MAX;  // it came into its queue between these
     std::optional<uint64_t> ttl_ms;
@@ -221,6 +225,7 @@ class Model {
     copy.touched = ++events_;
     if (auto acting = acting_.find(key.queue); acting != acting_.end())
       acted_on(key, copy, acting->second);
+    if (trouble_) copy.places.back().earliest_ms = 0;
     if (redriving_.contains(key.queue)) copy.places.back().maybe_dead = true;
   }
   Place after_return(const CopyKey& key, const Copy& copy, const Settlement& how,
@@ -249,6 +254,7 @@ class Model {
   std::map<size_t, std::vector<std::pair<CopyKey, uint64_t>>> purged_;  // with `touched`
   std::map<size_t, Binding> bindings_;
   std::map<size_t, Act> acting_;  // not answered yet
+  bool trouble_ = false, trouble_ending_ = false, ever_trouble_ = false;
   std::set<size_t> redriving_, ever_redriven_;
   std::set<size_t> purging_;                                   // no answer yet
   std::vector<std::pair<CopyKey, uint64_t>> purged_for_good_;  // as above, the purge was answered

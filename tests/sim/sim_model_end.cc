@@ -5,6 +5,11 @@
 // What must be true at the end of a simulation, when all was drained.
 
 namespace tarry::sim {
+namespace {
+
+constexpr uint64_t kBetweenTriesMs = 10'000;  // of a dead letter that is held, at most
+
+}  // namespace
 
 uint64_t Model::last_due_ms() const {
   uint64_t last = 0;
@@ -27,9 +32,9 @@ void Model::check_children(const CopyKey& key) {
 }
 
 uint64_t Model::longest_postponement_ms() const {
-  uint64_t longest = 0;
+  uint64_t longest = ever_trouble_ ? kBetweenTriesMs : 0;
   for (const QueueSpec& spec : queues_) {
-    if (spec.at_least_once) longest = std::max<uint64_t>(longest, 10'000);  // between two tries
+    if (spec.at_least_once) longest = std::max(longest, kBetweenTriesMs);
     if (!spec.reject_publish || spec.retry_min == 0) continue;
     longest = std::max(longest, spec.capped(kOwnDelayMaxMs));
     for (uint64_t n = 1; n <= spec.limit.value_or(1); ++n)
@@ -50,7 +55,7 @@ uint64_t Model::longest_unseen_wait_ms() const {
 
 bool Model::may_be_postponed(const CopyKey& key) const {
   const QueueSpec& spec = queues_[key.queue];
-  return spec.reject_publish || spec.at_least_once;
+  return spec.reject_publish || spec.at_least_once || ever_trouble_;
 }
 
 void Model::check_end(uint64_t now_ms, bool postponed_too) {

@@ -1,5 +1,6 @@
 #include "sim/sim_world.h"
 
+#include <boost/system/errc.hpp>
 #include <cstdio>
 
 #include "sim/sim_topology.h"
@@ -35,6 +36,7 @@ SimWorld::SimWorld(uint64_t seed, bool verbose)
                    kSplit,
                    false,
                    false,
+                   false,
                    [this](size_t queue) { return declare_arguments(model_.queues()[queue]); }});
   for (size_t i = 0; i < model_.queues().size(); ++i) {
     if (model_.queues()[i].published) clients_world_->published.push_back(i);
@@ -54,6 +56,7 @@ void SimWorld::draw_weights() {
   weights_.back() = static_cast<uint32_t>(random_.below(3));
   crash_every_ = random_.one_in(4) ? 0 : random_.between(150, 1500);
   quiet_every_ = random_.between(200, 1200);
+  spoil_every_ = random_.one_in(3) ? random_.between(300, 2000) : 0;
 }
 
 void SimWorld::trace(const std::string& line) {
@@ -107,6 +110,7 @@ void SimWorld::step() {
       break;
   }
   look_at_redrive();
+  if (mend_at_ == 0 && !store_->disk_alarm()) clients_world_->disk_trouble = false;
   for (size_t i = 0; i < seats_.size(); ++i) {
     SimClient* at = seats_[i].client.get();
     if (at->over() && at->link().ended()) seat(i, draw_role(i));
@@ -114,6 +118,7 @@ void SimWorld::step() {
 }
 
 void SimWorld::crash() {
+  mend_disk();
   ++outcome_.crashes;
   if (!fs_.crashed()) fs_.crash_at(1);
   for (Seat& seat : seats_) seat.client->on_crash();
@@ -130,6 +135,46 @@ void SimWorld::crash() {
   seats_.resize(kSeats);
   if (failed()) return;
   for (size_t i = 0; i < kSeats; ++i) seat(i, draw_role(i));
+}
+
+/// It is full, or fails, for a while.
+void SimWorld::spoil_disk() {
+  namespace errc = boost::system::errc;
+  const uint64_t kind = random_.below(4);
+  static const char* const kKinds[] = {"too little free", "full", "nearly full", "failing syncs"};
+  trace(std::string("disk: ") + kKinds[kind]);
+  ++outcome_.spoilt;
+  mend_at_ = step_ + random_.between(10, 500);
+  clients_world_->disk_trouble = true;
+  model_.disk_trouble(true);
+  for (Seat& seat : seats_) {
+    if (seat.client->role() == Role::transactor) seat.client->link().cut();
+  }
+  if (kind == 0) {
+    fs_.set_free_bytes(1000);
+    store_->impl().barrier->check_free_space();
+  } else {
+    fs_.set_fault([this, kind](const std::string& call, const std::string&) -> FileError {
+      if (kind == 3) {
+        return call == "sync" && random_.one_in(3) ? errc::make_error_code(errc::io_error)
+                                                   : FileError();
+      }
+      const bool takes_room = call == "write" || call == "create" || call == "make_directory";
+      return takes_room && (kind == 1 || random_.one_in(2))
+                 ? errc::make_error_code(errc::no_space_on_device)
+                 : FileError();
+    });
+  }
+}
+
+void SimWorld::mend_disk() {
+  if (mend_at_ == 0) return;
+  trace("disk: well again");
+  mend_at_ = 0;
+  model_.disk_trouble(false);
+  fs_.set_fault(nullptr);
+  fs_.set_free_bytes(1ull << 40);
+  store_->impl().barrier->check_free_space();
 }
 
 /// Everybody goes, everything is written, and the broker comes back.
@@ -154,6 +199,7 @@ void SimWorld::restart() {
 
 /// All clients are cut; what they held is back, and everything is quiet and durable.
 void SimWorld::leave_all() {
+  mend_disk();
   clients_world_->all_leave = true;
   for (Seat& seat : seats_) seat.client->link().cut();
   quiesce();
@@ -183,7 +229,11 @@ bool SimWorld::pump_once(bool lazily) {
 /// Turns until nothing happens, some time passing so that what is only done lazily is done. Clients
 /// start nothing.
 void SimWorld::quiesce() {
-  for (int round = 0; round < 25 && !failed() && !fs_.crashed(); ++round) {
+  // What nobody waits for is on the disk some time after the last that happened.
+  uint64_t events = 0;
+  for (int round = 0, last = 0;
+       (round < 25 || (round < last + 8 && round < 300)) && !failed() && !fs_.crashed(); ++round) {
+    if (model_.events() != std::exchange(events, model_.events())) last = round;
     int quiet = 0;
     for (int i = 0; i < 20'000 && quiet < 4 && !fs_.crashed(); ++i)
       quiet = pump_once(true) ? 0 : quiet + 1;
@@ -225,7 +275,7 @@ void SimWorld::drain() {
   quiesce();
   if (!failed()) model_.check_end(clock_.wall_now().floor_ms(), false);
   // But where the queue was full: that waits for one more period, and for another.
-  for (int i = 0; i < 3 && longest > 0 && !failed(); ++i) {
+  for (int i = 0; i < 10 && longest > 0 && !failed(); ++i) {
     advance(longest);
     quiesce();
   }
@@ -265,7 +315,10 @@ Outcome SimWorld::run() {
         fs_.crash_at(random_.between(1, 40));
     }
     if (fs_.crashed()) crash();
+    if (mend_at_ > 0 && step_ >= mend_at_) mend_disk();
+    if (mend_at_ == 0 && spoil_every_ > 0 && random_.one_in(spoil_every_)) spoil_disk();
     if (!failed() && random_.one_in(quiet_every_)) {
+      mend_disk();
       trace("quiet");
       quiesce();
       if (fs_.crashed()) {

@@ -22,7 +22,7 @@ struct Outcome {
   std::vector<std::string> faults;  // empty: all is well
   uint64_t trace_hash = 0;          // of all that clients saw: the same seed gives the same
   uint64_t steps = 0, deliveries = 0, retries = 0, deaths = 0, crashes = 0, restarts = 0,
-           copies = 0;
+           copies = 0, spoilt = 0;
 };
 
 /// One simulated broker with its clients, disk and time, all on the calling thread; every choice
@@ -50,6 +50,9 @@ class SimWorld {
   void operate();
   void act_on_waiting(RetryOperations& operations);
   void look_at_redrive();
+  void spoil_disk();
+  void mend_disk();
+  uint64_t spoil_every_ = 0, mend_at_ = 0;  // 0: never; 0: it is well
   void crash();
   void restart();
   void leave_all();
