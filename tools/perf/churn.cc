@@ -94,18 +94,33 @@ int churn(const Options& options) {
   return 0;
 }
 
-/// Queues by one connection: all declarations are sent before the first answer is read if they are
-/// pipelined.
-void make_queues(const Options& options, Link& link) {
-  constexpr uint32_t kAhead = 500;
-  auto name = [&](uint32_t i) { return options.queue_prefix + ".held." + std::to_string(i); };
-  for (uint32_t at = 0; at < options.hold;) {
-    uint32_t end = std::min(options.hold, at + (options.pipelined ? kAhead : 1));
+/// Methods of one connection that are answered by `answer_id`: up to kAhead are under way at a time
+/// if they are pipelined, else one.
+template <class FrameOf>
+void run_queue_methods(const Options& options, Link& link, uint16_t answer_id, FrameOf&& frame_of) {
+  constexpr uint32_t kAhead = 1000, kBatch = 100;
+  const uint32_t ahead = options.pipelined ? kAhead : 1, batch = options.pipelined ? kBatch : 1;
+  uint32_t sent = 0;
+  for (uint32_t answered = 0; answered < options.hold; ++answered) {
     std::string frames;
-    for (uint32_t i = at; i < end; ++i) frames += declare_frame(options, name(i));
-    link.tell(frames);
-    for (; at < end; ++at) link.await(50, 11);
+    while (sent < options.hold && sent - answered < ahead &&
+           (!frames.empty() || sent - answered + batch <= ahead)) {
+      frames += frame_of(options.queue_prefix + ".held." + std::to_string(sent++));
+    }
+    if (!frames.empty()) link.tell(frames);
+    link.await(50, answer_id);
   }
+}
+
+void make_queues(const Options& options, Link& link) {
+  run_queue_methods(options, link, 11,
+                    [&](const std::string& name) { return declare_frame(options, name); });
+}
+
+void end_queues(const Options& options, Link& link) {
+  run_queue_methods(options, link, 41, [](const std::string& name) {
+    return method_frame(1, 50, 40, Encoder().u16(0).short_string(name).u8(0).bytes);
+  });
 }
 
 int hold(const Options& options) {
@@ -127,19 +142,22 @@ int hold(const Options& options) {
   double seconds = static_cast<double>(now_ns() - began) * 1e-9;
   ::usleep(static_cast<useconds_t>(std::max(0.2, options.seconds) * 1e6));
   ProcessStats held = process_stats(options.broker_pid);
+  double end_seconds = 0;
+  if (options.churned == "queues" && !options.keep_queues) {
+    const int64_t end_began = now_ns();
+    end_queues(options, first);
+    end_seconds = static_cast<double>(now_ns() - end_began) * 1e-9;
+  }
   uint64_t grown = held.heap_bytes - std::min(held.heap_bytes, before.heap_bytes);
-  Report(options)
-      .text("what", options.churned)
+  Report report(options);
+  report.text("what", options.churned)
       .number("held", options.hold)
-      .rate("made_per_s", options.hold, seconds)
-      .number("heap_growth_bytes", grown)
+      .rate("made_per_s", options.hold, seconds);
+  if (end_seconds > 0) report.rate("ended_per_s", options.hold, end_seconds);
+  report.number("heap_growth_bytes", grown)
       .real("heap_bytes_each", static_cast<double>(grown) / std::max(1u, options.hold), 0)
       .costs(before, held, options.hold)
       .print();
-  if (options.churned == "queues" && !options.keep_queues) {
-    for (uint32_t i = 0; i < options.hold; ++i)
-      delete_queue(first, options.queue_prefix + ".held." + std::to_string(i));
-  }
   return 0;
 }
 
