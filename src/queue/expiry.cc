@@ -184,9 +184,9 @@ void QueueActor::arm_expiry_timer() {
     }
   }
   if (next == UINT64_MAX) {
-    expiry_timer_.cancel();
+    if (expiry_timer_) expiry_timer_->cancel();
   } else {
-    arm(expiry_timer_, next);
+    arm(made(expiry_timer_, &QueueActor::schedule), next);
   }
 }
 

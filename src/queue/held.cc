@@ -88,7 +88,7 @@ void QueueActor::try_held() {
   if (held_trying_ > 0) return;  // an answer wakes us
   const uint64_t next_ms = std::max(held_hurry_ ? 0 : held_->next_due_ms().value_or(0),
                                     held_hurry_ ? 0 : held_tried_ms_ + kHeldStepMs);
-  if (next_ms > now_floor_ms_) return arm(held_timer_, next_ms);
+  if (next_ms > now_floor_ms_) return arm(made(held_timer_, &QueueActor::schedule), next_ms);
   if (!death_room()) return;  // likewise
   held_tried_ms_ = now_floor_ms_;
   std::array<DueEntry, kHeldBatch> due;
@@ -107,7 +107,8 @@ void QueueActor::try_held() {
     ++held_trying_;
   }
   if (held_trying_ == 0 && held_->size() > 0)
-    arm(held_timer_, now_floor_ms_ + kHeldStepMs);  // a page is being read
+    arm(made(held_timer_, &QueueActor::schedule),
+        now_floor_ms_ + kHeldStepMs);  // a page is being read
 }
 
 /// The try of a letter that was held has come to an end.

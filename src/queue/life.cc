@@ -65,7 +65,7 @@ void QueueActor::check_unused() {
     removing_ = true;
     schedule();
   } else {
-    shard_.timers().schedule(unused_timer_, due);
+    shard_.timers().schedule(made(unused_timer_, &QueueActor::check_unused), due);
   }
 }
 
@@ -99,8 +99,7 @@ void QueueActor::end_of_life() {
   expiries_.reset();
   held_.reset();
   found_dying_.clear();
-  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_})
-    timer->cancel();
+  cancel_timers();
   expiry_checks_.clear();
   for (const LateReject& late : late_rejects_) {
     if (late.word) owe_confirm(*late.word, true);
@@ -130,6 +129,18 @@ void QueueActor::end_of_life() {
   });
   if (DeadLetterSink* sink = sink_of_letters()) sink->queue_removed(*handle_);
   answer_gone();
+}
+
+/// Most queues never wait for anything.
+Timer& QueueActor::made(std::unique_ptr<Timer>& timer, void (QueueActor::*on_due)()) {
+  if (!timer) timer = std::make_unique<Timer>([this, on_due] { (this->*on_due)(); });
+  return *timer;
+}
+
+void QueueActor::cancel_timers() {
+  for (auto* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_}) {
+    if (*timer) (*timer)->cancel();
+  }
 }
 
 void QueueActor::answer_gone() {

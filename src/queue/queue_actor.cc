@@ -21,14 +21,7 @@ QueueActor::QueueActor(QueueShard& home, QueueId id, QueueIdentity identity, Que
       home_open_(home.impl().open),
       affine_(home.shard()),
       settings_(std::move(settings)),
-      consumers_(identity_.single_active_consumer),
-      purge_timer_([this] {
-        if (companion_) run_purge_delayed();
-        schedule();
-      }),
-      held_timer_([this] { schedule(); }),
-      expiry_timer_([this] { schedule(); }),
-      unused_timer_([this] { check_unused(); }) {
+      consumers_(identity_.single_active_consumer) {
   // Made on the declaring shard's thread: nothing of our own shard may be touched before start().
   adopt_settings();
   if (identity_.deduplication)
@@ -53,8 +46,7 @@ void QueueActor::close() {
   companion_.reset();
   expiries_.reset();
   held_.reset();
-  for (Timer* timer : {&expiry_timer_, &unused_timer_, &purge_timer_, &held_timer_})
-    timer->cancel();
+  cancel_timers();
   errands_.clear();
   errand_moves_.clear();
   lanes_.clear();
@@ -150,7 +142,7 @@ void QueueActor::apply(QueueSettings settings) {
   settings_ = std::move(settings);
   adopt_settings();
   if (queue_ttl_ms_ != ttl_before) check_all_that_came_back();
-  unused_timer_.cancel();
+  if (unused_timer_) unused_timer_->cancel();
   check_unused();
   schedule();
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/container/deque.hpp>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 
 #include "queue/consumers.h"
 #include "queue/dead_letter.h"
+#include "queue/fifo.h"
 #include "queue/lane.h"
 #include "queue/remote_batch.h"
 #include "tarrymq/queue/dead_letter_sink.h"
@@ -27,11 +27,6 @@ namespace tarry {
 
 class QueueErrand;
 class QueueShard;
-
-/// Takes no memory until something is put in (std::deque takes 600 bytes): of a queue's lists most
-/// never hold anything.
-template <class T>
-using Fifo = boost::container::deque<T>;
 
 /// One queue. Commands change its state at once; what follows from them (answers, deliveries,
 /// limits, dead letters, confirms) happens once a turn, in on_turn_end(), in the order that is
@@ -265,6 +260,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   size_t returns_count() const;
   void resume_draining();
   void run_purge_delayed();
+  void go_on_purging();
 
   // own_word.cc
   void requeue_by_word(Lane& lane, const OwnWord& word);
@@ -296,6 +292,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   DueIndex& expiry_index();
   void arm_expiry_timer();
   void arm(Timer& timer, uint64_t due_ms);
+  Timer& made(std::unique_ptr<Timer>& timer, void (QueueActor::*on_due)());
+  void cancel_timers();
 
   // limits.cc
   bool would_overflow(uint64_t body_bytes) const;
@@ -382,7 +380,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   std::vector<ConfirmRange> confirm_ranges_;  // of the connection that is told at the moment
   DurableBatch next_durable_;                 // owed after the next barrier
   Fifo<DurableBatch> durable_;                // oldest first
-  bool gate_asked_ = false;  // a requeued run waits for its barrier, and it was asked for
+  bool gate_asked_ = false;       // a requeued run waits for its barrier, and it was asked for
 
   // For jitter: 8 bytes of state, the low bits are not used. From the clock, so that a simulation
   // that drives it does the same again.
@@ -397,7 +395,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t purge_delayed_before_ms_ =
       0;  // the operator emptied the companion of what was rejected before; 0: no
   uint64_t purge_delayed_left_ = 0;
-  Timer purge_timer_;
+  std::unique_ptr<Timer> purge_timer_;  // made when it is needed, as the others are
   bool drain_paused_ = false;
 
   std::unique_ptr<DueIndex> expiries_;
@@ -431,10 +429,9 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   bool held_hurry_ = false;   // one got through: the others are tried at once
   uint64_t held_tried_ms_ = 0;
   uint64_t last_held_log_ms_ = 0;
-  Timer held_timer_;
+  std::unique_ptr<Timer> held_timer_;
 
-  Timer expiry_timer_;
-  Timer unused_timer_;
+  std::unique_ptr<Timer> expiry_timer_, unused_timer_;
   SteadyTime last_use_;
   Counts counts_;
   uint64_t sizes_published_ms_ = 0, retries_published_ = 0;

@@ -253,8 +253,14 @@ void QueueActor::run_purge_delayed() {
   if (companion_->count() == younger.size()) purge_delayed_left_ = 0;
   // The rest is being read from disk or waits for its barrier.
   if (purge_delayed_left_ > 0) {
-    shard_.timers().schedule(purge_timer_, shard_.steady_now().plus_ms(kPurgeStepMs));
+    shard_.timers().schedule(made(purge_timer_, &QueueActor::go_on_purging),
+                             shard_.steady_now().plus_ms(kPurgeStepMs));
   }
+}
+
+void QueueActor::go_on_purging() {
+  if (companion_) run_purge_delayed();
+  schedule();
 }
 
 }  // namespace tarry
