@@ -182,6 +182,61 @@ def no_wait_variants(c):
     check(not c.kept, "answers to no-wait methods: %s" % c.kept)
 
 
+def pipelined_declarations(c):
+    """Changes that are sent without waiting take effect in order, and are answered in order."""
+    c.open(2)
+    owed = {1: [], 2: []}
+
+    def tell(ch, cls, mid, args, answered=True):
+        c.method(ch, cls, mid, args, flush=False)
+        owed[ch] += [(cls, mid + 1)] * answered
+
+    for i in range(300):
+        ch, name = 1 + i % 2, "q-row-%d" % i
+        tell(ch, 50, 10, queue_declare(name, flags=2))
+        tell(ch, 50, 20, b"\0\0" + short("") + short("amq.direct") + short(name) + b"\0" + table(None))
+        tell(ch, 50, 10, queue_declare(name, flags=2 | 1 << 4), answered=False)
+        tell(ch, 50, 30, b"\0\0" + short(name) + b"\0")
+        tell(ch, 50, 40, b"\0\0" + short(name) + b"\0")
+    tell(1, 60, 10, struct.pack(">IHB", 0, 0, 0))
+    c.flush()
+    for _ in range(sum(map(len, owed.values()))):
+        m = c.next(Method)
+        check((m.cls, m.mid) == owed[m.channel].pop(0), "out of order: %s" % (m,))
+    # An error comes behind the answers before it, and nothing behind it has taken effect.
+    c.method(1, 50, 10, queue_declare("q-row-a", flags=2), flush=False)
+    c.method(1, 50, 10, queue_declare("q-row-a", flags=0), flush=False)
+    c.method(1, 50, 10, queue_declare("q-row-b", flags=2), flush=False)
+    c.flush()
+    came = []
+    while len(came) < 2:
+        came += c.poll(DEADLINE_S)
+    check(isinstance(came[0], Method) and (came[0].cls, came[0].mid) == (50, 11), "first: %s" % came)
+    check(isinstance(came[1], Closed) and came[1].code == 406 and len(came) == 2, "second: %s" % came)
+    c.method(1, 20, 41)
+    c.open(1)
+    c.ask(50, 10, queue_declare("q-row-b", flags=1), 404, "no queue 'q-row-b'")
+    # So it does when the connection ends by it.
+    other = connect()
+    other.method(1, 50, 10, queue_declare("q-row-a", flags=2), flush=False)
+    other.method(1, 50, 11, b"", flush=False)
+    other.flush()
+    came = []
+    while len(came) < 2:
+        came += other.poll(DEADLINE_S)
+    check(isinstance(came[0], Method) and (came[0].cls, came[0].mid) == (50, 11), "first: %s" % came)
+    check(isinstance(came[1], Closed) and came[1].connection, "second: %s" % came)
+    # What ends the channel or the connection is answered last.
+    other = connect()
+    other.method(1, 50, 40, b"\0\0" + short("q-row-a") + b"\0", flush=False)
+    other.method(1, 20, 40, struct.pack(">H", 200) + short("") + b"\0\0\0\0", flush=False)
+    other.method(0, 10, 50, struct.pack(">H", 200) + short("") + b"\0\0\0\0", flush=False)
+    other.flush()
+    for wanted in ((50, 41), (20, 41), (10, 51)):
+        m = other.next(Method)
+        check((m.cls, m.mid) == wanted, "expected %s, came %s" % (wanted, m))
+
+
 # -- Basic
 
 def consume_errors(c):
@@ -438,6 +493,7 @@ CHECKS = (
     ("a return comes before its confirm", returns_come_before_confirms),
     ("reject-publish nacks; no later confirm spans the nack", reject_publish_nacks_and_no_multiple_spans_a_nack),
     ("direct reply-to by both names", direct_reply_to),
+    ("declarations in a row", pipelined_declarations),
     ("CC and BCC", sender_selected_keys),
 )
 

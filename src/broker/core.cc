@@ -54,6 +54,11 @@ bool Core::wait_for_writes(std::chrono::steady_clock::time_point deadline) {
       deadline, [this] { return writes_under_way_.load(std::memory_order_acquire) == 0; });
 }
 
+void Core::commit(std::unique_lock<std::shared_mutex>& lock, DefinitionBatch batch) {
+  if (!batch.empty()) write(std::move(batch), {});
+  lock.unlock();
+}
+
 void Core::commit(std::unique_lock<std::shared_mutex>& lock, DefinitionBatch batch, Task then) {
   // Under the lock, so that the order on disk is the order in memory; but what runs at once may
   // take the lock.
@@ -84,9 +89,9 @@ Task Core::back_here(Task then) {
   return [way = way_back_, home = Shard::current(), then = std::move(then)]() mutable {
     std::lock_guard lock(way->mutex);
     if (!way->core) return;  // it could not wait for the disk any longer
-    if (home)
+    if (then && home)
       home->post(std::move(then));
-    else
+    else if (then)
       then();
     Core& core = *way->core;
     core.signal.notify_after(

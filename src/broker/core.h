@@ -85,6 +85,9 @@ struct Core {
   ShardDesk* desk() const;
   size_t shard_index_of(QueueId id) const { return id.value % shards.size(); }
 
+  /// Hands `batch` over, if there is something in it, and unlocks. What it says has taken effect;
+  /// when_durable() tells when it is durable.
+  void commit(std::unique_lock<std::shared_mutex>& lock, DefinitionBatch batch);
   /// Hands `batch` over and unlocks; `then` runs on the calling shard (or on some other thread when
   /// there is none) once it and all that was handed over before is durable. With an empty batch and
   /// nothing under way `then` runs at once.

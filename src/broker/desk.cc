@@ -229,4 +229,6 @@ void ShardDesk::source_dropped(QueueHandle& source, uint64_t token) {
 
 void ShardDesk::queue_removed(QueueHandle& queue) { core_.forget_queue(queue); }
 
+void ShardDesk::when_definitions_stored(Task then) { core_.when_durable(std::move(then)); }
+
 }  // namespace tarry

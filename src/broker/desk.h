@@ -50,6 +50,7 @@ class ShardDesk final : public DeliverySink, public DeadLetterSink {
   void route(const DeadLetter& letter) override;
   void source_dropped(QueueHandle& source, uint64_t token) override;
   void queue_removed(QueueHandle& queue) override;
+  void when_definitions_stored(Task then) override;
 
  private:
   /// A publish whose confirms are counted down.

@@ -286,7 +286,7 @@ void Redrives::forget_old() {
   }
   if (batch.empty()) return;
   std::unique_lock lock(core_.registry.mutex);
-  core_.commit(lock, std::move(batch), [] {});
+  core_.commit(lock, std::move(batch));
 }
 
 // -- Looking and cancelling

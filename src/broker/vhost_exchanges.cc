@@ -62,7 +62,8 @@ PeerError delayed_name_too_long(std::string_view name) {
 
 }  // namespace
 
-void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare, Answer<void> answer) {
+void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare,
+                                 VhostAnswer<void> answer) {
   if (declare.name.size() > kNameBytesMax)
     return answer(name_too_long("exchange name", declare.name));
   declare.name = without_line_ends(std::move(declare.name));
@@ -100,13 +101,10 @@ void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare, An
   if (existing) {
     if (auto same = check_equivalent(name(), declare, existing->spec()); !same)
       return refuse(same.error());
-    bool durable = existing->spec().durable;
+    // It may have been declared a moment ago, and be still on its way to the disk.
+    const Stored stored = existing->spec().durable ? Stored::not_yet : Stored::yes;
     lock.unlock();
-    if (durable)
-      core_.when_durable([answer] { answer({}); });
-    else
-      answer({});
-    return;
+    return tell(answer, {}, stored);
   }
   if (is_reserved_name(declare.name)) {
     return refuse(PeerError::access_refused("exchange name '" + declare.name +
@@ -141,11 +139,12 @@ void VhostFace::declare_exchange(const Actor& actor, ExchangeDeclare declare, An
     lock.unlock();
     return answer({});
   }
-  core_.commit(lock, std::move(batch), [answer] { answer({}); });
+  core_.commit(lock, std::move(batch));
+  tell(answer, {}, Stored::not_yet);
 }
 
 void VhostFace::delete_exchange(const Actor& actor, std::string exchange_name, bool if_unused,
-                                Answer<void> answer) {
+                                VhostAnswer<void> answer) {
   Lock lock(core_.registry.mutex);
   auto refuse = [&](PeerError error) {
     lock.unlock();
@@ -173,7 +172,8 @@ void VhostFace::delete_exchange(const Actor& actor, std::string exchange_name, b
     lock.unlock();
     return answer({});
   }
-  core_.commit(lock, std::move(batch), [answer] { answer({}); });
+  core_.commit(lock, std::move(batch));
+  tell(answer, {}, Stored::not_yet);
 }
 
 Result<void, PeerError> VhostFace::check_topic(const Login* login, Right right,
@@ -237,7 +237,7 @@ Result<void, PeerError> VhostFace::check_binding(const Actor& actor,
   return check_topic(actor.login, Right::read, spec.source, spec.routing_key);
 }
 
-void VhostFace::bind(const Actor& actor, BindingSpec spec, Answer<void> answer) {
+void VhostFace::bind(const Actor& actor, BindingSpec spec, VhostAnswer<void> answer) {
   if (spec.routing_key.size() > kNameBytesMax)
     return answer(name_too_long("binding key", spec.routing_key));
   spec.source = without_line_ends(std::move(spec.source));
@@ -251,7 +251,8 @@ void VhostFace::bind(const Actor& actor, BindingSpec spec, Answer<void> answer) 
     lock.unlock();
     return answer(bound.error());
   }
-  core_.commit(lock, std::move(batch), [answer] { answer({}); });
+  core_.commit(lock, std::move(batch));
+  tell(answer, {}, Stored::not_yet);
 }
 
 bool VhostFace::is_bound(const Vhost& vhost, const BindingSpec& spec) {
@@ -265,7 +266,7 @@ bool VhostFace::is_bound(const Vhost& vhost, const BindingSpec& spec) {
   });
 }
 
-void VhostFace::unbind(const Actor& actor, BindingSpec spec, Answer<void> answer) {
+void VhostFace::unbind(const Actor& actor, BindingSpec spec, VhostAnswer<void> answer) {
   Lock lock(core_.registry.mutex);
   if (auto allowed = check_binding(actor, spec); !allowed) {
     const bool nothing_there = allowed.error().code == 404 || !is_bound(*vhost_, spec);
@@ -276,7 +277,8 @@ void VhostFace::unbind(const Actor& actor, BindingSpec spec, Answer<void> answer
   }
   DefinitionBatch batch;
   core_.registry.unbind(*vhost_, spec, batch);
-  core_.commit(lock, std::move(batch), [answer] { answer({}); });
+  core_.commit(lock, std::move(batch));
+  tell(answer, {}, Stored::not_yet);
 }
 
 Result<Routed, PeerError> VhostFace::route(const Login& login, std::string_view exchange,

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "broker/core.h"
@@ -20,17 +21,18 @@ class VhostFace final : public VhostPort {
 
   const std::string& name() const override { return vhost_->name; }
 
-  void declare_exchange(const Actor&, ExchangeDeclare, Answer<void>) override;
-  void delete_exchange(const Actor&, std::string name, bool if_unused, Answer<void>) override;
-  void declare_queue(const Actor&, QueueDeclare, Answer<QueueDeclared>) override;
+  void declare_exchange(const Actor&, ExchangeDeclare, VhostAnswer<void>) override;
+  void delete_exchange(const Actor&, std::string name, bool if_unused, VhostAnswer<void>) override;
+  void declare_queue(const Actor&, QueueDeclare, VhostAnswer<QueueDeclared>) override;
   void delete_queue(const Actor&, std::string name, bool if_unused, bool if_empty,
-                    Answer<uint64_t>) override;
-  void purge_queue(const Actor&, std::string name, Answer<uint64_t>) override;
-  void bind(const Actor&, BindingSpec, Answer<void>) override;
-  void unbind(const Actor&, BindingSpec, Answer<void>) override;
+                    VhostAnswer<uint64_t>) override;
+  void purge_queue(const Actor&, std::string name, VhostAnswer<uint64_t>) override;
+  void bind(const Actor&, BindingSpec, VhostAnswer<void>) override;
+  void unbind(const Actor&, BindingSpec, VhostAnswer<void>) override;
   Result<std::shared_ptr<QueueHandle>, PeerError> open_queue(const Actor&,
                                                              std::string_view name) override;
   std::shared_ptr<QueueHandle> find_queue(std::string_view name) override;
+  void when_stored(Task then) override { core_.when_durable(std::move(then)); }
   uint64_t topology_version() const override {
     return vhost_->version.load(std::memory_order_acquire);
   }
@@ -42,11 +44,19 @@ class VhostFace final : public VhostPort {
   void connection_closed(ConnectionId connection) override;
 
   /// As declare_queue, but for names that only the broker may give (amq.gen-... from an export).
-  void declare_queue_unchecked(const Actor&, QueueDeclare, Answer<QueueDeclared>);
+  void declare_queue_unchecked(const Actor&, QueueDeclare, VhostAnswer<QueueDeclared>);
 
  private:
   using Lock = std::unique_lock<std::shared_mutex>;
 
+  /// What has taken effect in memory; `stored`: whether it owes the disk nothing. Not under the
+  /// lock.
+  template <class T>
+  void tell(const VhostAnswer<T>& answer, std::type_identity_t<Result<T, PeerError>> result,
+            Stored stored) {
+    if (stored == Stored::yes || !answer.waits_for_disk()) return answer(std::move(result), stored);
+    core_.when_durable([answer, result = std::move(result)] { answer(result); });
+  }
   Result<void, PeerError> check(const Actor& actor, Right right, std::string_view kind,
                                 std::string_view queue) const {
     return Core::check_right(*vhost_, actor.login, right, kind, queue);
@@ -68,13 +78,14 @@ class VhostFace final : public VhostPort {
                                                    const QueueDeclare& declare) const;
   void give_default_type(QueueDeclare& declare,
                          const QueueEntry* existing) const;  // under the lock
-  void declare_passive(const Actor& actor, const std::string& queue, Answer<QueueDeclared> answer);
+  void declare_passive(const Actor& actor, const std::string& queue,
+                       VhostAnswer<QueueDeclared> answer);
   void redeclare_queue(const Actor& actor, QueueDeclare declare, std::shared_ptr<QueueEntry> entry,
-                       Answer<QueueDeclared> answer);
-  void create_queue(const Actor& actor, QueueDeclare declare, Answer<QueueDeclared> answer);
+                       VhostAnswer<QueueDeclared> answer);
+  void create_queue(const Actor& actor, QueueDeclare declare, VhostAnswer<QueueDeclared> answer);
   /// The counts of a queue that was there; if it ended meanwhile, `again` runs instead.
-  void answer_counts(std::shared_ptr<QueueHandle> handle, bool is_use, Answer<QueueDeclared> answer,
-                     std::function<void()> again);
+  void answer_counts(std::shared_ptr<QueueHandle> handle, bool is_use,
+                     VhostAnswer<QueueDeclared> answer, std::function<void()> again);
 
   Core& core_;
   const std::shared_ptr<Vhost> vhost_;

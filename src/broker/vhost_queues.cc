@@ -73,7 +73,7 @@ std::shared_ptr<QueueHandle> VhostFace::find_queue(std::string_view queue) {
 // -- Declaring
 
 void VhostFace::declare_queue(const Actor& actor, QueueDeclare declare,
-                              Answer<QueueDeclared> answer) {
+                              VhostAnswer<QueueDeclared> answer) {
   declare.name = without_line_ends(std::move(declare.name));
   if (is_internal_queue_name(declare.name)) {
     answer(internal_queue(declare.name, name()));
@@ -95,7 +95,7 @@ void VhostFace::declare_queue(const Actor& actor, QueueDeclare declare,
 }
 
 void VhostFace::declare_queue_unchecked(const Actor& actor, QueueDeclare declare,
-                                        Answer<QueueDeclared> answer) {
+                                        VhostAnswer<QueueDeclared> answer) {
   std::shared_lock lock(core_.registry.mutex);
   if (auto right = check(actor, Right::configure, "queue", declare.name); !right) {
     lock.unlock();
@@ -125,7 +125,7 @@ void VhostFace::give_default_type(QueueDeclare& declare, const QueueEntry* exist
 }
 
 void VhostFace::declare_passive(const Actor& actor, const std::string& queue,
-                                Answer<QueueDeclared> answer) {
+                                VhostAnswer<QueueDeclared> answer) {
   std::shared_ptr<QueueEntry> entry;
   std::optional<PeerError> error;
   {
@@ -145,7 +145,8 @@ void VhostFace::declare_passive(const Actor& actor, const std::string& queue,
 }
 
 void VhostFace::redeclare_queue(const Actor& actor, QueueDeclare declare,
-                                std::shared_ptr<QueueEntry> entry, Answer<QueueDeclared> answer) {
+                                std::shared_ptr<QueueEntry> entry,
+                                VhostAnswer<QueueDeclared> answer) {
   if (locked_for(*entry, actor) || declare.exclusive != entry->identity().exclusive) {
     answer(locked_queue(declare.name, name()));
     return;
@@ -168,20 +169,17 @@ void VhostFace::redeclare_queue(const Actor& actor, QueueDeclare declare,
   auto again = [self, kept = KeptActor(actor), declare, answer] {
     self->declare_queue(kept.actor(), declare, answer);
   };
-  bool durable = entry->stored();
   // It may have been declared a moment ago, and its definition be still on its way to the disk.
-  Answer<QueueDeclared> when_durable = [self, durable,
-                                        answer](Result<QueueDeclared, PeerError> result) {
-    if (!durable || !result)
-      answer(std::move(result));
-    else
-      self->core_.when_durable([answer, result = std::move(result)] { answer(result); });
+  const Stored stored = entry->stored() ? Stored::not_yet : Stored::yes;
+  auto counted = [self, stored, answer](Result<QueueDeclared, PeerError> result) {
+    const bool good = result.has_value();
+    self->tell(answer, std::move(result), good ? stored : Stored::yes);
   };
-  answer_counts(entry->handle, true, std::move(when_durable), std::move(again));
+  answer_counts(entry->handle, true, std::move(counted), std::move(again));
 }
 
 void VhostFace::answer_counts(std::shared_ptr<QueueHandle> handle, bool is_use,
-                              Answer<QueueDeclared> answer, std::function<void()> again) {
+                              VhostAnswer<QueueDeclared> answer, std::function<void()> again) {
   ShardDesk* desk = core_.desk();
   TARRY_INVARIANT(desk != nullptr);
   uint64_t token = desk->expect([core = &core_, handle, answer = std::move(answer),
@@ -209,7 +207,7 @@ Result<void, PeerError> VhostFace::check_dead_letter_rights(const Actor& actor,
 }
 
 void VhostFace::create_queue(const Actor& actor, QueueDeclare declare,
-                             Answer<QueueDeclared> answer) {
+                             VhostAnswer<QueueDeclared> answer) {
   auto checked = check_queue(name(), declare);
   if (!checked) {
     answer(checked.error());
@@ -267,9 +265,8 @@ void VhostFace::create_queue(const Actor& actor, QueueDeclare declare,
   if (entry->stored()) {
     batch.puts.emplace_back(definition::queue_key(name(), declare.name),
                             definition::queue_value(*entry));
-    core_.commit(lock, std::move(batch),
-                 [answer, declared = QueueDeclared{declare.name, 0, 0}] { answer(declared); });
-    return;
+    core_.commit(lock, std::move(batch));
+    return tell(answer, QueueDeclared{std::move(declare.name), 0, 0}, Stored::not_yet);
   }
   lock.unlock();
   answer(QueueDeclared{declare.name, 0, 0});
@@ -278,7 +275,7 @@ void VhostFace::create_queue(const Actor& actor, QueueDeclare declare,
 // -- Deleting and emptying
 
 void VhostFace::delete_queue(const Actor& actor, std::string queue, bool if_unused, bool if_empty,
-                             Answer<uint64_t> answer) {
+                             VhostAnswer<uint64_t> answer) {
   std::shared_lock lock(core_.registry.mutex);
   auto entry = usable_queue(actor, Right::configure, queue);
   lock.unlock();
@@ -293,23 +290,20 @@ void VhostFace::delete_queue(const Actor& actor, std::string queue, bool if_unus
   ShardDesk* desk = core_.desk();
   TARRY_INVARIANT(desk != nullptr);
   std::shared_ptr<QueueHandle> handle = (*entry)->handle;
-  Core* core = &core_;
-  uint64_t token = desk->expect([core, handle, answer](const QueueReply& reply) {
+  uint64_t token = desk->expect([self = core_.face(vhost_), handle,
+                                 answer](const QueueReply& reply) {
     if (reply.error && reply.error->code != 404) {
       answer(*reply.error);
       return;
     }
-    core->forget_queue(*handle);
-    uint64_t taken = reply.error ? 0 : reply.message_count;
-    if (!handle->identity.durable)
-      answer(success(taken));
-    else
-      core->when_durable([answer, taken] { answer(success(taken)); });
+    self->core_.forget_queue(*handle);
+    const uint64_t taken = reply.error ? 0 : reply.message_count;
+    self->tell(answer, success(taken), handle->identity.durable ? Stored::not_yet : Stored::yes);
   });
   handle->remove(if_unused, if_empty, desk->me(), token);
 }
 
-void VhostFace::purge_queue(const Actor& actor, std::string queue, Answer<uint64_t> answer) {
+void VhostFace::purge_queue(const Actor& actor, std::string queue, VhostAnswer<uint64_t> answer) {
   auto handle = [&]() -> Result<std::shared_ptr<QueueHandle>, PeerError> {
     std::shared_lock lock(core_.registry.mutex);
     auto entry = usable_queue(actor, Right::read, queue);
@@ -350,7 +344,7 @@ void VhostFace::connection_closed(ConnectionId connection) {
       core_.registry.remove_queue(*vhost_, entry, batch);
       core_.queues_deleted.fetch_add(1, std::memory_order_relaxed);
     }
-    if (!batch.empty()) core_.commit(lock, std::move(batch), [] {});
+    core_.commit(lock, std::move(batch));
   }
   for (const auto& handle : owned) {
     uint64_t token = desk->expect([core = &core_, handle](const QueueReply&) {

@@ -237,10 +237,29 @@ void QueueActor::ask_barrier() {
 
 void QueueActor::durable_batch_passed() {
   if (durable_.empty()) return;  // the queue has ended and answered for itself
+  if (definition_owed_) [[unlikely]]
+    return wait_for_definition();
   DurableBatch batch = std::move(durable_.front());
   durable_.pop_front();
   finish_durable(batch, false);
   schedule();  // figures
+}
+
+/// Without its definition a queue's messages would be found by nobody after a crash. Asked for
+/// once, when the first promise is due: by then it is durable as a rule. Each batch that comes
+/// meanwhile waits by itself, and they pass in order.
+void QueueActor::wait_for_definition() {
+  DeadLetterSink* sink = sink_of_letters();
+  auto then = [weak = weak_from_this()] {
+    auto actor = weak.lock();
+    if (!actor) return;
+    actor->definition_owed_ = false;
+    actor->durable_batch_passed();
+  };
+  if (sink)
+    sink->when_definitions_stored(std::move(then));
+  else
+    then();
 }
 
 void QueueActor::finish_durable(DurableBatch& batch, bool refused) {

@@ -48,6 +48,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
     handle_ = handle.get();
     weak_handle_ = handle;
   }
+  /// It is new, and its definition not yet given to the store. Before anybody knows of it.
+  void owe_definition() { definition_owed_ = identity_.durable; }
   /// Arms what runs from creation on (x-expires). On the shard.
   void start();
   void recover(std::vector<std::pair<Origin, QueueId>>& origins);
@@ -233,6 +235,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void send_confirms(std::span<const PendingConfirm> confirms);
   void ask_barrier();
   void durable_batch_passed();
+  void wait_for_definition();
   void finish_durable(DurableBatch& batch, bool refused);
 
   // settle.cc
@@ -380,6 +383,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   std::vector<ConfirmRange> confirm_ranges_;  // of the connection that is told at the moment
   DurableBatch next_durable_;                 // owed after the next barrier
   Fifo<DurableBatch> durable_;                // oldest first
+  bool definition_owed_ = false;  // as far as is known, the queue's own definition is not durable
   bool gate_asked_ = false;       // a requeued run waits for its barrier, and it was asked for
 
   // For jitter: 8 bytes of state, the low bits are not used. From the clock, so that a simulation

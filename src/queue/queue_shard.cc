@@ -106,6 +106,7 @@ std::shared_ptr<QueueHandle> QueueShard::make(QueueId id, QueueIdentity identity
 std::shared_ptr<QueueHandle> QueueShard::create(QueueId id, QueueIdentity identity,
                                                 QueueSettings settings) {
   auto handle = make(id, std::move(identity), std::move(settings));
+  handle->actor_->owe_definition();
   if (Shard::current() == &impl_->shard) {
     handle->actor_->start();
   } else {

@@ -49,6 +49,8 @@ void Channel::shut() {
   if (closing_) return;
   closing_ = true;
   content_ = {};
+  connection_.forget_owed(*this, owed_.count());
+  owed_.drop();
   replies_.reset();
   // First no more deliveries, then what is out goes back.
   while (!consumers_.empty()) end_consumer(*consumers_.begin()->second, true);

@@ -9,12 +9,14 @@
 #include "session/confirms.h"
 #include "session/consumer.h"
 #include "session/direct_reply.h"
+#include "session/owed_replies.h"
 #include "session/route_cache.h"
 #include "session/transaction.h"
 #include "session/unacked.h"
 #include "tarrymq/amqp/methods.h"
 #include "tarrymq/amqp/properties.h"
 #include "tarrymq/session/connection_list.h"
+#include "tarrymq/session/vhost_port.h"
 
 namespace tarry {
 
@@ -33,6 +35,7 @@ class Channel {
   const uint16_t number;
   const uint32_t serial;  // tells it from its successor on the same number
   bool open() const { return !closing_; }
+  bool owes() const { return !owed_.empty(); }  // replies that wait for the disk
   bool expects_content() const { return content_.state != Content::State::none; }
   /// While it expects content: which.
   const char* expected_content() const {
@@ -166,9 +169,13 @@ class Channel {
   /// "" is the last queue declared on this channel; false (and 404) if there is none.
   bool resolve_queue(std::string_view name, std::string& out);
   template <class T, class F>
-  Answer<T> answer(F then);
+  VhostAnswer<T> answer(F then);
   template <class Ok>
-  Answer<void> plain_answer(bool no_wait);
+  VhostAnswer<void> plain_answer(bool no_wait);
+  /// Behind the replies that are owed, and once what it tells of is durable.
+  template <class Ok>
+  void reply(Stored stored, bool no_wait, const Ok& ok);
+  void owe_silently(Stored stored);  // owed.cc
 
   ConnectionImpl& connection_;
   std::shared_ptr<ChannelFigures> figures_;
@@ -178,6 +185,7 @@ class Channel {
   std::optional<SteadyTime> timed_out_at_;  // closing because of it
   bool consumer_timeouts_ = false;          // a consumer came with one of its own
   std::string last_queue_;
+  OwedReplies owed_;
 
   Content content_;
   RouteCache routes_;

@@ -43,8 +43,13 @@ std::string reply_text(const PeerError& error) {
 
 void ConnectionImpl::fail(Channel* c, const PeerError& error, uint32_t method) {
   if (state_ == State::closing || state_ == State::ended) return;
-  if (!c || error.hard || c->number == 0) return fail_connection(error, method);
-  if (c->open()) fail_channel(*c, error, method);
+  if (!c || error.hard || c->number == 0) {
+    if (owed_count_ > 0) return fail_later(nullptr, error, method);
+    return fail_connection(error, method);
+  }
+  if (!c->open()) return;
+  if (c->owes()) return fail_later(c, error, method);
+  fail_channel(*c, error, method);
 }
 
 void ConnectionImpl::fail_channel(Channel& c, const PeerError& error, uint32_t method) {

@@ -68,7 +68,8 @@ ConnectionImpl* ConnectionImpl::find(QueueShard& home, ConnectionId id) {
 
 bool ConnectionImpl::takes_input() const {
   if (state_ == State::closing) return true;
-  return state_ != State::ended && waits_ == 0 && !held_up_ && !stopped_;
+  return state_ != State::ended && waits_ == 0 && !held_up_ && !stopped_ && !held_by_owed_ &&
+         failures_.empty();
 }
 
 void ConnectionImpl::update_reading() {
@@ -122,6 +123,10 @@ size_t ConnectionImpl::take_frames(ByteSpan bytes) {
       // Nobody knows where the next frame begins: what is here is thrown away.
       if (state_ != State::closing) fail(nullptr, frame_error(frame.status, rest, frame_max_), 0);
       return bytes.size();
+    }
+    if (is_held(frame)) [[unlikely]] {
+      held_by_owed_ = true;
+      break;
     }
     used += frame.total_bytes;
     method_ = 0;
@@ -381,6 +386,7 @@ void ConnectionImpl::touch(Channel& c) {
 
 void ConnectionImpl::on_turn_end() {
   affine_.check();
+  ask_for_disk();
   check_outbound();
   for (size_t i = 0; i < touched_.size(); ++i) touched_[i]->end_turn();
   touched_.clear();

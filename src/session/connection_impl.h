@@ -82,6 +82,7 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   void touch(Channel& channel);
 
   /// What a peer did wrong becomes channel.close or connection.close. `method`: the offending one.
+  /// After the replies that are owed before it.
   void fail(Channel* channel, const PeerError& error, uint32_t method);
   void fail(Channel* channel, const PeerError& error) { fail(channel, error, method_); }
 
@@ -90,6 +91,15 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   void end_wait();
   /// For answers: the channel if it is still that one and open.
   Channel* open_channel(uint16_t number, uint32_t serial);
+
+  // -- Replies that wait for the disk (owed.cc, owed_replies.h)
+
+  /// One more change that has taken effect and is not durable.
+  uint64_t number_change();
+  /// The channel owes one more reply; `first`: it owed none.
+  void note_owed(Channel& channel, bool first);
+  /// The channel ends, and owed so many.
+  void forget_owed(Channel& channel, size_t count);
 
   /// A token for a command to a queue; `then` runs with its reply, and with a null channel when the
   /// channel that asked is gone. `waits`: no input is taken until then.
@@ -134,6 +144,13 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
     bool waits;
     std::function<void(Channel*, const QueueReply&)> then;
   };
+  /// An error that waits until the replies before it are out.
+  struct LaterFailure {
+    uint16_t channel;
+    uint32_t serial;  // 0: of the connection
+    PeerError error;
+    uint32_t method;
+  };
   struct AutoAck {
     uint64_t end;  // position in the outbound stream behind the last of them
     QueueRef* queue;
@@ -158,6 +175,13 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   void release_all();
   void remove_channel(uint16_t number);
   void on(const method::ConnectionClose& m);
+
+  // owed.cc
+  bool is_held(const DecodedFrame& frame);
+  void ask_for_disk();
+  void changes_stored(uint64_t change);
+  void fail_later(Channel* channel, const PeerError& error, uint32_t method);
+  void release_hold();
 
   // handshake.cc
   size_t on_protocol_header(ByteSpan bytes);
@@ -216,6 +240,13 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   uint64_t next_token_ = 1;
   std::deque<AutoAck> auto_acks_;
   bool auto_ack_open_ = false;  // the last entry may grow
+
+  // Changes of the topology, by number: given out, those whose durability was asked for, durable.
+  uint64_t last_change_ = 0, asked_change_ = 0, stored_change_ = 0;
+  size_t owed_count_ = 0;               // replies, of all channels
+  std::vector<Channel*> owing_;         // channels that owe some
+  std::vector<LaterFailure> failures_;  // no input is taken while there are any
+  bool held_by_owed_ = false;           // the next frame waits for replies that are owed
 
   int waits_ = 0;
   bool in_on_bytes_ = false;

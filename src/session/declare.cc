@@ -14,36 +14,44 @@ FieldTable arguments_of(ByteSpan table) {
 
 }  // namespace
 
-/// What becomes of an answer of the vhost: `then(channel, value)`, or the error on the channel.
-/// Until it comes no input is taken, so that the order on each channel holds. The answer may come
-/// after the channel or the connection is gone.
+/// What becomes of an answer of the vhost: `then(channel, stored, value)`, or the error on the
+/// channel. Until it comes, which is when the change has taken effect, no input is taken, so that
+/// the order on each channel holds. The answer may come after the channel or the connection is
+/// gone.
 template <class T, class F>
-Answer<T> Channel::answer(F then) {
+VhostAnswer<T> Channel::answer(F then) {
   connection_.queues().flush();
   connection_.begin_wait();
-  return
-      [home = &connection_.home(), id = connection_.id(), channel = number, serial_then = serial,
-       method = connection_.method(), then = std::move(then)](Result<T, PeerError> result) mutable {
-        ConnectionImpl* connection = ConnectionImpl::find(*home, id);
-        if (!connection) return;
-        if (Channel* c = connection->open_channel(channel, serial_then)) {
-          if (!result) {
-            connection->fail(c, result.error(), method);
-          } else if constexpr (std::is_void_v<T>) {
-            then(*c);
-          } else {
-            then(*c, *result);
-          }
-        }
-        connection->end_wait();
-      };
+  return [home = &connection_.home(), id = connection_.id(), channel = number, serial_then = serial,
+          method = connection_.method(),
+          then = std::move(then)](Result<T, PeerError> result, Stored stored) mutable {
+    ConnectionImpl* connection = ConnectionImpl::find(*home, id);
+    if (!connection) return;
+    if (Channel* c = connection->open_channel(channel, serial_then)) {
+      if (!result) {
+        connection->fail(c, result.error(), method);
+      } else if constexpr (std::is_void_v<T>) {
+        then(*c, stored);
+      } else {
+        then(*c, stored, *result);
+      }
+    }
+    connection->end_wait();
+  };
 }
 
 template <class Ok>
-Answer<void> Channel::plain_answer(bool no_wait) {
-  return answer<void>([no_wait](Channel& c) {
-    if (!no_wait) c.connection_.send(c.number, Ok{});
-  });
+VhostAnswer<void> Channel::plain_answer(bool no_wait) {
+  return answer<void>([no_wait](Channel& c, Stored stored) { c.reply(stored, no_wait, Ok{}); });
+}
+
+template <class Ok>
+void Channel::reply(Stored stored, bool no_wait, const Ok& ok) {
+  if (no_wait) return owe_silently(stored);
+  if (stored == Stored::yes && owed_.empty()) return connection_.send(number, ok);
+  const bool first = owed_.empty();
+  owed_.add(stored == Stored::yes ? 0 : connection_.number_change(), number, ok);
+  connection_.note_owed(*this, first);
 }
 
 bool Channel::resolve_queue(std::string_view name, std::string& out) {
@@ -100,8 +108,7 @@ void Channel::on(const method::QueueDeclare& m) {
                               PeerError::not_found("no queue '" + declare.name + "' in vhost '" +
                                                    connection_.vhost().name() + "'"));
     }
-    if (!m.no_wait) connection_.send(number, method::QueueDeclareOk{declare.name, 0, 1});
-    return;
+    return reply(Stored::yes, m.no_wait, method::QueueDeclareOk{declare.name, 0, 1});
   }
   declare.passive = m.passive;
   declare.durable = m.durable;
@@ -110,13 +117,13 @@ void Channel::on(const method::QueueDeclare& m) {
   declare.arguments = arguments_of(m.arguments);
   connection_.vhost().declare_queue(
       connection_.actor(), std::move(declare),
-      answer<QueueDeclared>([no_wait = m.no_wait](Channel& c, const QueueDeclared& declared) {
-        c.last_queue_ = declared.name;
-        if (no_wait) return;
-        c.connection_.send(c.number,
-                           method::QueueDeclareOk{declared.name, as_count(declared.message_count),
-                                                  as_count(declared.consumer_count)});
-      }));
+      answer<QueueDeclared>(
+          [no_wait = m.no_wait](Channel& c, Stored stored, const QueueDeclared& declared) {
+            c.last_queue_ = declared.name;
+            c.reply(stored, no_wait,
+                    method::QueueDeclareOk{declared.name, as_count(declared.message_count),
+                                           as_count(declared.consumer_count)});
+          }));
 }
 
 void Channel::on(const method::QueueDelete& m) {
@@ -124,9 +131,8 @@ void Channel::on(const method::QueueDelete& m) {
   if (!resolve_queue(m.queue, name)) return;
   connection_.vhost().delete_queue(
       connection_.actor(), std::move(name), m.if_unused, m.if_empty,
-      answer<uint64_t>([no_wait = m.no_wait](Channel& c, uint64_t count) {
-        if (no_wait) return;
-        c.connection_.send(c.number, method::QueueDeleteOk{as_count(count)});
+      answer<uint64_t>([no_wait = m.no_wait](Channel& c, Stored stored, uint64_t count) {
+        c.reply(stored, no_wait, method::QueueDeleteOk{as_count(count)});
       }));
 }
 
@@ -135,9 +141,8 @@ void Channel::on(const method::QueuePurge& m) {
   if (!resolve_queue(m.queue, name)) return;
   connection_.vhost().purge_queue(
       connection_.actor(), std::move(name),
-      answer<uint64_t>([no_wait = m.no_wait](Channel& c, uint64_t count) {
-        if (no_wait) return;
-        c.connection_.send(c.number, method::QueuePurgeOk{as_count(count)});
+      answer<uint64_t>([no_wait = m.no_wait](Channel& c, Stored stored, uint64_t count) {
+        c.reply(stored, no_wait, method::QueuePurgeOk{as_count(count)});
       }));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tarrymq/queue/queue_handle.h"
+#include "tarrymq/runtime/task.h"
 #include "tarrymq/storage/record.h"
 
 namespace tarry {
@@ -55,6 +56,10 @@ class DeadLetterSink {
   /// The queue is gone for good (deleted, auto-delete, expired): forget its name and definition. On
   /// its shard.
   virtual void queue_removed(QueueHandle& queue) = 0;
+  /// A queue may be used while its definition is on its way to the disk, but what was promised of
+  /// its messages would be lost with it. `then` runs on this shard, perhaps at once, when all
+  /// definitions that have been given to the store by now are durable.
+  virtual void when_definitions_stored(Task then) { then(); }
 };
 
 }  // namespace tarry

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "tarrymq/queue/queue_handle.h"
 #include "tarrymq/routing/exchange.h"
 #include "tarrymq/runtime/result.h"
+#include "tarrymq/runtime/task.h"
 #include "tarrymq/runtime/tls.h"
 
 namespace tarry {
@@ -73,23 +75,62 @@ struct Routed {
 template <class T>
 using Answer = std::function<void(Result<T, PeerError>)>;
 
+/// Whether what an answer tells of would outlive a crash by now.
+enum class Stored : bool { not_yet, yes };
+
+/// How an operation of a vhost is answered: once, on the calling shard, later or before the call
+/// returns. Made of an Answer it is heard when what it tells of is durable. Made of a function that
+/// takes Stored as well it is heard as soon as the operation has taken effect, which is when every
+/// later call sees it; with `not_yet`, VhostPort::when_stored tells of the rest. So a session can
+/// go on with the next method of a channel while the replies to those before wait for the disk, and
+/// many changes share one sync. An error owes the disk nothing.
+template <class T>
+class VhostAnswer {
+ public:
+  using Outcome = Result<T, PeerError>;
+  template <class F>
+  requires std::invocable<F&, Outcome, Stored> VhostAnswer(
+      F at_once)  // NOLINT(google-explicit-constructor): a lambda is an answer
+      : call_(std::move(at_once)) {}
+  template <class F>
+  requires std::invocable<F&, Outcome> VhostAnswer(
+      F once_stored)  // NOLINT(google-explicit-constructor)
+      : call_([call = std::move(once_stored)](Outcome outcome, Stored) mutable {
+          call(std::move(outcome));
+        }),
+        once_stored_(true) {}
+
+  /// For who answers. True: not to be called with `not_yet`.
+  bool waits_for_disk() const { return once_stored_; }
+  void operator()(Outcome outcome, Stored stored = Stored::yes) const {
+    call_(std::move(outcome), stored);
+  }
+
+ private:
+  std::function<void(Outcome, Stored)> call_;
+  bool once_stored_ = false;
+};
+
 /// Port: a vhost as a session sees it, implemented by broker. Any shard. Every operation checks
 /// permissions (configure, write, read: 403 with the RabbitMQ wording), reserved names and
-/// amq.retry- (retry-spec 20) itself. Answers come on the calling shard, later or before the call
-/// returns; those for durable changes once they are durable.
+/// amq.retry- (retry-spec 20) itself.
 class VhostPort {
  public:
   virtual ~VhostPort() = default;
   virtual const std::string& name() const = 0;
 
-  virtual void declare_exchange(const Actor&, ExchangeDeclare, Answer<void>) = 0;
-  virtual void delete_exchange(const Actor&, std::string name, bool if_unused, Answer<void>) = 0;
-  virtual void declare_queue(const Actor&, QueueDeclare, Answer<QueueDeclared>) = 0;
+  virtual void declare_exchange(const Actor&, ExchangeDeclare, VhostAnswer<void>) = 0;
+  virtual void delete_exchange(const Actor&, std::string name, bool if_unused,
+                               VhostAnswer<void>) = 0;
+  virtual void declare_queue(const Actor&, QueueDeclare, VhostAnswer<QueueDeclared>) = 0;
   virtual void delete_queue(const Actor&, std::string name, bool if_unused, bool if_empty,
-                            Answer<uint64_t>) = 0;
-  virtual void purge_queue(const Actor&, std::string name, Answer<uint64_t>) = 0;
-  virtual void bind(const Actor&, BindingSpec, Answer<void>) = 0;
-  virtual void unbind(const Actor&, BindingSpec, Answer<void>) = 0;
+                            VhostAnswer<uint64_t>) = 0;
+  virtual void purge_queue(const Actor&, std::string name, VhostAnswer<uint64_t>) = 0;
+  virtual void bind(const Actor&, BindingSpec, VhostAnswer<void>) = 0;
+  virtual void unbind(const Actor&, BindingSpec, VhostAnswer<void>) = 0;
+  /// Runs `then` on the calling shard, perhaps before this returns, once all that has taken effect
+  /// by now is durable, whoever asked for it.
+  virtual void when_stored(Task then) = 0;
 
   /// The queue for consume or get: exists (404), not exclusive to another connection (405), not
   /// internal (403), read permission (403).

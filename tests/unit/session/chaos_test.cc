@@ -107,7 +107,7 @@ class Chaos : public SessionTest {
 
   void queue_step() {
     QueueActor& q = queue();
-    switch (pick(10)) {
+    switch (pick(11)) {
       case 0:
       case 1:
       case 2:
@@ -134,6 +134,10 @@ class Chaos : public SessionTest {
       case 8:
         if (!q.consumers.empty() && pick(5) == 0)
           q.cancel_from_queue(pick(static_cast<uint32_t>(q.consumers.size())));
+        return;
+      case 9:
+        access.vhost->hold_disk = pick(2) == 0;
+        if (!access.vhost->hold_disk) access.vhost->sync();
         return;
       default:
         access.vhost->hold_answers = pick(2) == 0;
@@ -201,6 +205,8 @@ class Chaos : public SessionTest {
       queue().hold_replies = false;
       queue().release_held();
       access.vhost->release();
+      access.vhost->hold_disk = false;
+      access.vhost->sync();
     });
     check_settled(seed);
     pipe.closing = pipe.aborted = false;

@@ -42,6 +42,8 @@ struct FakeVhost : VhostPort {
   int routes_asked = 0;
   bool hold_answers = false;
   std::vector<std::function<void()>> held;
+  bool hold_disk = false;  // what changes takes effect, and is not durable until sync()
+  std::vector<Task> disk_waiters;
   std::vector<std::string> calls;
   std::vector<BindingSpec> bindings;
   std::vector<ConnectionId> closed;
@@ -58,29 +60,39 @@ struct FakeVhost : VhostPort {
     held.clear();
     for (auto& call : now) call();
   }
+  Stored stored() const { return hold_disk ? Stored::not_yet : Stored::yes; }
+  void sync() {
+    auto now = std::move(disk_waiters);
+    disk_waiters.clear();
+    for (Task& waiter : now) waiter();
+  }
+  void when_stored(Task then) override {
+    if (!hold_disk) return then();
+    disk_waiters.push_back(std::move(then));
+  }
   std::shared_ptr<QueueHandle> add(const std::string& name) {
     ++version;
     return queues[name] = make_fake_queue(home, name);
   }
 
   const std::string& name() const override { return vhost_name; }
-  void declare_exchange(const Actor&, ExchangeDeclare d, Answer<void> done) override {
+  void declare_exchange(const Actor&, ExchangeDeclare d, VhostAnswer<void> done) override {
     calls.push_back("exchange.declare " + d.name);
     answer([done, d, this]() {
       if (d.passive && !exchanges.contains(d.name)) {
         return done(PeerError::not_found("no exchange '" + d.name + "' in vhost '/'"));
       }
       exchanges[d.name];
-      done(boost::system::in_place_value);
+      done(boost::system::in_place_value, stored());
     });
   }
-  void delete_exchange(const Actor&, std::string n, bool, Answer<void> done) override {
+  void delete_exchange(const Actor&, std::string n, bool, VhostAnswer<void> done) override {
     calls.push_back("exchange.delete " + n);
     exchanges.erase(n);
     ++version;
-    answer([done] { done(boost::system::in_place_value); });
+    answer([done, this] { done(boost::system::in_place_value, stored()); });
   }
-  void declare_queue(const Actor&, QueueDeclare d, Answer<QueueDeclared> done) override {
+  void declare_queue(const Actor&, QueueDeclare d, VhostAnswer<QueueDeclared> done) override {
     calls.push_back("queue.declare " + d.name);
     answer([done, d, this]() mutable {
       if (d.passive && !queues.contains(d.name)) {
@@ -88,25 +100,25 @@ struct FakeVhost : VhostPort {
       }
       if (d.name.empty()) d.name = "amq.gen-1";
       if (!queues.contains(d.name)) add(d.name);
-      done(QueueDeclared{d.name, 3, 2});
+      done(QueueDeclared{d.name, 3, 2}, d.passive ? Stored::yes : stored());
     });
   }
-  void delete_queue(const Actor&, std::string n, bool, bool, Answer<uint64_t> done) override {
+  void delete_queue(const Actor&, std::string n, bool, bool, VhostAnswer<uint64_t> done) override {
     calls.push_back("queue.delete " + n);
     queues.erase(n);
-    answer([done] { done({boost::system::in_place_value, uint64_t{5}}); });
+    answer([done, this] { done({boost::system::in_place_value, uint64_t{5}}, stored()); });
   }
-  void purge_queue(const Actor&, std::string n, Answer<uint64_t> done) override {
+  void purge_queue(const Actor&, std::string n, VhostAnswer<uint64_t> done) override {
     calls.push_back("queue.purge " + n);
     answer([done] { done({boost::system::in_place_value, uint64_t{7}}); });
   }
-  void bind(const Actor&, BindingSpec b, Answer<void> done) override {
+  void bind(const Actor&, BindingSpec b, VhostAnswer<void> done) override {
     bindings.push_back(std::move(b));
-    answer([done] { done(boost::system::in_place_value); });
+    answer([done, this] { done(boost::system::in_place_value, stored()); });
   }
-  void unbind(const Actor&, BindingSpec b, Answer<void> done) override {
+  void unbind(const Actor&, BindingSpec b, VhostAnswer<void> done) override {
     bindings.push_back(std::move(b));
-    answer([done] { done(boost::system::in_place_value); });
+    answer([done, this] { done(boost::system::in_place_value, stored()); });
   }
   Result<std::shared_ptr<QueueHandle>, PeerError> open_queue(const Actor&,
                                                              std::string_view n) override {
