@@ -345,6 +345,7 @@ void Model::settlement_unknown(const CopyKey& key, uint64_t now_ms) {
   Place place = after_return(key, copy, {Verdict::requeue, Return::closed}, now_ms);
   // As it was before the commit.
   if (copy.places.size() > 1) place.error = copy.places[copy.places.size() - 2].error;
+  place.maybe_dead = place.maybe_dead || redriving_.contains(key.queue);
   copy.places.push_back(place);
   copy.uncertain = true;
 }
@@ -405,6 +406,8 @@ void Model::crashed() {
     if (queues_[it->first.queue].transient) continue;
     copy.uncertain = true;
     copy.crashed_since = true;
+    // It may come from there once more.
+    if (queues_[it->first.queue].parent) copy.came_by_ms = UINT64_MAX;
   }
   ++boot_;
   // A delivery that was out may have been counted.

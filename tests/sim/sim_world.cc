@@ -232,7 +232,7 @@ void SimWorld::quiesce() {
   // What nobody waits for is on the disk some time after the last that happened.
   uint64_t events = 0;
   for (int round = 0, last = 0;
-       (round < 25 || (round < last + 8 && round < 300)) && !failed() && !fs_.crashed(); ++round) {
+       (round < 25 || (round < last + 25 && round < 300)) && !failed() && !fs_.crashed(); ++round) {
     if (model_.events() != std::exchange(events, model_.events())) last = round;
     int quiet = 0;
     for (int i = 0; i < 20'000 && quiet < 4 && !fs_.crashed(); ++i)
