@@ -7,7 +7,7 @@
 
 namespace tarry {
 
-Result<std::unique_ptr<MessageLog>> QueueActor::open_log(uint8_t number) {
+Result<std::unique_ptr<MessageLog>> QueueActor::open_log(uint8_t number, bool recovering) {
   MessageLog::Options options;
   const Store& store = store_.store();
   options.directory =
@@ -17,6 +17,12 @@ Result<std::unique_ptr<MessageLog>> QueueActor::open_log(uint8_t number) {
   options.queue_id = id_.value;
   options.lane = number;
   options.label = text_of("");
+  if (recovering) {
+    options.queue_ttl_ms = queue_ttl_ms_;
+    options.in_batch = [this](const RecoveredPark& park) {
+      companion().count_cold(park.ends_ms(queue_ttl_ms_));
+    };
+  }
   return MessageLog::open(store_, std::move(options));
 }
 

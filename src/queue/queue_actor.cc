@@ -53,44 +53,6 @@ void QueueActor::close() {
   gone_ = true;
 }
 
-void QueueActor::recover(std::vector<std::pair<Origin, QueueId>>& origins) {
-  refresh_time();
-  for (uint16_t number = 0; number <= identity_.max_priority; ++number) {
-    const auto lane_number = static_cast<uint8_t>(number);
-    auto log = open_log(lane_number);
-    if (!log) {
-      home_.impl().log->error("{}: cannot open its log: {}", text_of(""), log.error().message());
-      continue;
-    }
-    for (const RecoveredOrigin& found : (*log)->recovered_origins()) {
-      origins.emplace_back(found.origin, id_);
-    }
-    for (const RecoveredPark& park : (*log)->recovered_parked()) {
-      RecordView life;
-      life.published_ms = park.published_ms;
-      life.ttl_ms = park.ttl_ms;
-      const uint64_t expires_ms = life.expires_ms(queue_ttl_ms_);
-      companion().park_at_once({std::min(park.due_ms, expires_ms), park.position, park.counter,
-                                park.delay_ms, park.body_bytes, lane_number,
-                                expires_ms <= park.due_ms ? kExpiresParked : kDue});
-    }
-    for (const RecoveredDying& dying : (*log)->recovered_dying()) {
-      (*log)->take_back(dying.position);
-      found_dying_.emplace(std::pair(lane_number, position_key(dying.position)), dying);
-    }
-    const bool used = (*log)->fresh_count() > 0 || !(*log)->recovered_parked().empty() ||
-                      !(*log)->recovered_dying().empty() || !(*log)->recovered_origins().empty() ||
-                      (*log)->segment_count() > 0;
-    (*log)->forget_recovered();
-    if (!used) continue;
-    adopt_lane(lane_number, std::move(*log));
-    // Nothing says whether some of these have an expiration: look at each, until it is empty.
-    lanes_[lane_number]->own_ttl_seen = true;
-    lanes_[lane_number]->greatest_own_expiry = UINT64_MAX;
-    persistent_seen_ = 1;
-  }
-}
-
 void QueueActor::schedule() {
   if (scheduled_) return;
   scheduled_ = true;

@@ -181,6 +181,14 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
     uint64_t lag[kRetryLagBoundsMs.size() + 1] = {}, lag_sum_ms = 0;
   };
 
+  // recover.cc
+  void recover_lane(uint8_t number, std::unique_ptr<MessageLog> opened,
+                    std::vector<std::pair<Origin, QueueId>>& origins);
+  void park_batch(uint8_t lane, const ParkedBatch& batch);
+  ColdKeeper keeper();
+  ColdReader reader_of(uint8_t lane, uint32_t segment, uint64_t queue_ttl_ms, bool stored);
+  static DueEntry entry_of(const RecoveredPark& park, uint8_t lane, uint64_t queue_ttl_ms);
+
   // queue_actor.cc
   void schedule();
   void refresh_time();
@@ -198,7 +206,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   Lane* find_lane(uint8_t number) {
     return number < lanes_.size() ? lanes_[number].get() : nullptr;
   }
-  Result<std::unique_ptr<MessageLog>> open_log(uint8_t number);
+  Result<std::unique_ptr<MessageLog>> open_log(uint8_t number, bool recovering = false);
   void adopt_lane(uint8_t number, std::unique_ptr<MessageLog> log);
   Lane* highest_ready();
   Fetch head_of(Lane& lane, Head& out);
@@ -251,7 +259,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void reject(Lane& lane, const SettleRun& run);
   void reject_one(Lane& lane, LateReject rejected);
   void kill_rejected(Lane& lane, const LateReject& rejected, DeathReason reason);
-  void park(Lane& lane, const LateReject& rejected, uint64_t expires_ms);
+  void park(Lane& lane, const LateReject& rejected, const RecordView* record);
   uint64_t delay_of(const LateReject& rejected, uint32_t counter);
   void run_late_rejects();
   void drain_companion();

@@ -15,6 +15,13 @@ namespace {
 constexpr size_t kReturnsMax = 64 * 1024;
 constexpr int64_t kPurgeStepMs = 10;
 
+void add_life(ParkEvent& event, const RecordView& record) {
+  event.no_ttl = record.ttl_ms == kNoTtl;
+  event.published_ms = record.published_ms;
+  event.ttl_ms = record.ttl_ms;
+  event.body_bytes = static_cast<uint32_t>(record.body.size());
+}
+
 }  // namespace
 
 void QueueActor::reject(Lane& lane, const SettleRun& settled) {
@@ -32,7 +39,7 @@ void QueueActor::reject_one(Lane& lane, LateReject rejected) {
     return kill_rejected(lane, rejected, DeathReason::delivery_limit);
   }
   const auto max_age_ms = settings_.retry.max_age_ms;
-  if (!may_expire(lane) && !max_age_ms) return park(lane, rejected, UINT64_MAX);
+  if (!may_expire(lane) && !max_age_ms) return park(lane, rejected, nullptr);
   Fetched fetched;
   switch (lane.log->read(rejected.position, fetched)) {
     case Fetch::pending:
@@ -52,7 +59,7 @@ void QueueActor::reject_one(Lane& lane, LateReject rejected) {
   if (now_floor_ms_ >= expires_ms) {
     return kill_rejected(lane, rejected, DeathReason::expired);
   }
-  park(lane, rejected, expires_ms);
+  park(lane, rejected, &fetched.record);
 }
 
 void QueueActor::kill_rejected(Lane& lane, const LateReject& rejected, DeathReason reason) {
@@ -73,7 +80,8 @@ uint64_t QueueActor::delay_of(const LateReject& rejected, uint32_t counter) {
   return retry.jitter_percent > 0 ? jittered_delay_ms(retry, delay_ms, random_() >> 20) : delay_ms;
 }
 
-void QueueActor::park(Lane& lane, const LateReject& rejected, uint64_t expires_ms) {
+/// `record` is given if it may expire.
+void QueueActor::park(Lane& lane, const LateReject& rejected, const RecordView* record) {
   const uint32_t counter = rejected.counter == UINT32_MAX ? UINT32_MAX : rejected.counter + 1;
   if (identity_.durable && store_.store().disk_alarm()) {
     home_.impl().log->warn(
@@ -90,9 +98,13 @@ void QueueActor::park(Lane& lane, const LateReject& rejected, uint64_t expires_m
   }
   const uint64_t delay_ms = delay_of(rejected, counter);
   const uint64_t due_ms = due_after(rejected.rejected_ms, delay_ms);
-  lane.log->park(rejected.position,
-                 {due_ms, rejected.rejected_ms, counter, static_cast<uint32_t>(delay_ms),
-                  rejected.word ? std::string_view(rejected.word->error) : std::string_view()});
+  ParkEvent event{due_ms, rejected.rejected_ms, counter, static_cast<uint32_t>(delay_ms),
+                  rejected.word ? std::string_view(rejected.word->error) : std::string_view()};
+  event.no_ttl = !lane.own_ttl_seen;
+  event.entry_body_bytes = rejected.body_bytes;
+  if (record) add_life(event, *record);
+  lane.log->park(rejected.position, event);
+  const uint64_t expires_ms = record ? record->expires_ms(queue_ttl_ms_) : UINT64_MAX;
   DueEntry entry;
   entry.due_ms = std::min(due_ms, expires_ms);
   entry.position = rejected.position;
@@ -101,6 +113,9 @@ void QueueActor::park(Lane& lane, const LateReject& rejected, uint64_t expires_m
   entry.body_bytes = rejected.body_bytes;
   entry.lane = lane.number;
   entry.kind = expires_ms <= due_ms ? kExpiresParked : kDue;
+  // All that this entry says is in the event, and nothing that may change later. Of a transient
+  // message there may be none.
+  entry.stored = identity_.durable && !record && transient_seen_ == 0;
   add_parked(entry);
   ++counts_.retries_scheduled;
   if (rejected.word) owe_confirm(*rejected.word);
@@ -135,6 +150,7 @@ Companion& QueueActor::companion() {
                                              [this](Task task) { shard_.post(std::move(task)); }};
     companion_ = std::make_unique<Companion>(store_.store().due(), shard_, id_, std::move(gate),
                                              [this] { drain_companion(); });
+    if (identity_.durable) companion_->set_cold_keeper(keeper());
   }
   return *companion_;
 }
@@ -201,15 +217,18 @@ void QueueActor::postpone(Lane& lane, const DueEntry& entry) {
   const uint64_t period = std::max<uint64_t>(entry.delay_ms, 1);
   const uint64_t periods = (now_floor_ms_ - entry.due_ms) / period + 1;
   const uint64_t due_ms = due_after(entry.due_ms, period * periods);
-  lane.log->park(entry.position, {due_ms, entry.due_ms, entry.counter, entry.delay_ms, {}});
+  ParkEvent event{due_ms, entry.due_ms, entry.counter, entry.delay_ms, {}};
+  event.no_ttl = !lane.own_ttl_seen;
   ++counts_.retries_postponed;
   DueEntry again = entry;
   again.due_ms = due_ms;
+  again.stored = false;  // not durable yet
   if (may_expire(lane)) {
     Fetched fetched;
     // A record that must be read from disk first is looked at when it is due: it is not delivered
     // late in any case.
     if (lane.log->read(entry.position, fetched) == Fetch::ok) {
+      add_life(event, fetched.record);
       const uint64_t expires_ms = fetched.record.expires_ms(queue_ttl_ms_);
       if (expires_ms <= due_ms) {
         again.due_ms = expires_ms;
@@ -217,6 +236,7 @@ void QueueActor::postpone(Lane& lane, const DueEntry& entry) {
       }
     }
   }
+  lane.log->park(entry.position, event);
   companion().park_at_once(again);  // the counter is not raised: no barrier is owed
 }
 

@@ -59,6 +59,13 @@ void Companion::park_at_once(const DueEntry& entry) {
   if (!paused_ && !waits_for_page_) arm_at(entry.due_ms);
 }
 
+void Companion::park_cold(ColdEntries entries, uint64_t body_bytes) {
+  body_bytes_ += body_bytes;
+  const uint64_t first_ms = entries.first_due_ms;
+  index_->add_cold(std::move(entries));
+  if (!paused_ && !waits_for_page_) arm_at(first_ms);
+}
+
 void Companion::put(const DueEntry& entry) {
   index_->add(entry);
   histogram_.add(entry.due_ms);

@@ -61,7 +61,8 @@ void put_all_gone(std::vector<std::byte>& out, uint32_t up_to,
 void put_park(std::vector<std::byte>& out, const AckPark& park) {
   std::string_view error = park.error.substr(0, kErrorTextBytesMax);
   std::byte* p = start(out, AckKind::park, kParkFixedBytes - kEventHeadBytes + error.size());
-  p[9] = static_cast<std::byte>(park.shape_known ? 1 : 0);
+  p[9] = static_cast<std::byte>((park.shape_known ? 1 : 0) | (park.no_ttl ? 2 : 0) |
+                                (park.body_counted ? 4 : 0));
   store_le<uint32_t>(p + 12, park.ordinal);
   store_le<uint32_t>(p + 16, park.offset);
   store_le<uint64_t>(p + 20, park.due_ms);
@@ -107,6 +108,23 @@ void seal_events(std::span<std::byte> events, uint32_t seed) {
   }
 }
 
+AckPark load_park(const std::byte* p) {
+  AckPark out;
+  out.shape_known = (p[9] & std::byte{1}) != std::byte{0};
+  out.no_ttl = (p[9] & std::byte{2}) != std::byte{0};
+  out.body_counted = (p[9] & std::byte{4}) != std::byte{0};
+  out.ordinal = load_le<uint32_t>(p + 12);
+  out.offset = load_le<uint32_t>(p + 16);
+  out.due_ms = load_le<uint64_t>(p + 20);
+  out.rejected_ms = load_le<uint64_t>(p + 28);
+  out.counter = load_le<uint32_t>(p + 36);
+  out.delay_ms = load_le<uint32_t>(p + 40);
+  out.published_ms = load_le<uint64_t>(p + 44);
+  out.ttl_ms = load_le<uint32_t>(p + 52);
+  out.body_bytes = load_le<uint32_t>(p + 56);
+  return out;
+}
+
 namespace {
 
 bool decode_text(const std::byte* p, uint32_t fixed_bytes, AckEvent& out) {
@@ -118,17 +136,7 @@ bool decode_text(const std::byte* p, uint32_t fixed_bytes, AckEvent& out) {
 
 bool decode_park(const std::byte* p, AckEvent& event) {
   if (!decode_text(p, kParkFixedBytes, event)) return false;
-  AckPark& out = event.park;
-  out.shape_known = (p[9] & std::byte{1}) != std::byte{0};
-  out.ordinal = load_le<uint32_t>(p + 12);
-  out.offset = load_le<uint32_t>(p + 16);
-  out.due_ms = load_le<uint64_t>(p + 20);
-  out.rejected_ms = load_le<uint64_t>(p + 28);
-  out.counter = load_le<uint32_t>(p + 36);
-  out.delay_ms = load_le<uint32_t>(p + 40);
-  out.published_ms = load_le<uint64_t>(p + 44);
-  out.ttl_ms = load_le<uint32_t>(p + 52);
-  out.body_bytes = load_le<uint32_t>(p + 56);
+  event.park = load_park(p);
   return true;
 }
 

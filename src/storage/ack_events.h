@@ -27,7 +27,9 @@ struct AckPark {
   uint32_t ordinal = 0, offset = 0;
   uint64_t due_ms = 0, rejected_ms = 0;
   uint32_t counter = 0, delay_ms = 0;
-  bool shape_known = false;  // the next three are filled in
+  bool no_ttl = false;        // the record has no time to live of its own
+  bool body_counted = false;  // `body_bytes` is what the owner counted, not the record's own
+  bool shape_known = false;   // the next three are filled in
   uint64_t published_ms = 0;
   uint32_t ttl_ms = 0, body_bytes = 0;
   std::string_view error;
@@ -76,6 +78,8 @@ void put_error(std::vector<std::byte>& out, uint32_t ordinal, std::string_view e
 std::string text_behind_length(ByteSpan bytes);
 /// Sets the checksums of all events in `events`.
 void seal_events(std::span<std::byte> events, uint32_t seed);
+/// A park event whose checksum and shape were found good.
+AckPark load_park(const std::byte* event);
 /// The event at the start of `bytes`; none if it is cut, or its checksum or shape is wrong.
 std::optional<AckEvent> decode_event(ByteSpan bytes, uint32_t seed);
 

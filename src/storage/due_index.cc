@@ -7,7 +7,8 @@
 #include "tarrymq/runtime/invariant.h"
 
 // Memory: adding, taking in order, and what leaves memory when the budget is used up.
-// due_index_table.cc: the disk; due_index_scan.cc: looking without taking, and taking out of turn.
+// due_index_table.cc: the disk; due_index_cold.cc: what is read from elsewhere; due_index_scan.cc:
+// looking without taking, and taking out of turn.
 
 namespace tarry {
 namespace {
@@ -46,7 +47,8 @@ DueIndexImpl::DueIndexImpl(std::shared_ptr<DueStoreCore> core, Shard& shard)
       shard_(shard),
       self_(std::make_shared<DueIndexImpl*>(this)),
       generation_(core_->new_generation()),
-      timer_([this] { on_timer(); }) {}
+      timer_([this] { on_timer(); }),
+      cold_timer_([this] { tend_cold(now_ms()); }) {}
 
 DueIndexImpl::~DueIndexImpl() {
   clear();
@@ -137,8 +139,11 @@ DueIndexImpl::Heads DueIndexImpl::find_heads() const {
   return heads;
 }
 
+uint64_t DueIndexImpl::first_held_ms() const { return find_heads().first.due_ms; }
+
 bool DueIndexImpl::takeable(const DueItem& item, uint64_t now_ms) const {
   if (item.due_ms > now_ms) return false;
+  if (!cold_.empty() && item.due_ms >= cold_min_ms_) return false;
   return table_count_ == 0 || item.due_ms < table_min_ms_ || item.key() < cursor_;
 }
 
@@ -161,16 +166,21 @@ size_t DueIndexImpl::take_due(uint64_t now_ms, std::span<DueEntry> out) {
   if (taken > 0) count_change(-static_cast<int64_t>(taken));
   if (table_count_ > 0) {
     if (taken < out.size() && table_min_ms_ <= now_ms) wake_wanted_ = true;
-    read_or_arm();
+    read_or_arm(std::max(now_ms, this->now_ms()));
+  }
+  if (!cold_.empty()) {
+    if (taken < out.size() && cold_min_ms_ <= now_ms) wake_wanted_ = true;
+    tend_cold(std::max(now_ms, this->now_ms()));
   }
   return taken;
 }
 
 std::optional<uint64_t> DueIndexImpl::next_due_ms() const {
   const Heads heads = find_heads();
-  if (table_count_ > 0) return std::min(table_min_ms_, heads.first.due_ms);
-  if (!heads.best) return std::nullopt;
-  return heads.first.due_ms;
+  if (!heads.best && table_count_ == 0 && cold_.empty()) return std::nullopt;
+  const uint64_t stored_ms =
+      table_count_ > 0 ? std::min(table_min_ms_, cold_min_ms_) : cold_min_ms_;
+  return std::min(stored_ms, heads.first.due_ms);
 }
 
 std::optional<uint64_t> DueIndexImpl::last_due_ms() const {
@@ -237,6 +247,7 @@ void DueIndexImpl::spill(Pressure pressure, size_t count_min) {
 void DueIndexImpl::clear() {
   drop_memory();
   if (table_count_ > 0 || reading_) end_generation();
+  end_cold();
   read_until_ms_ = 0;
   size_ = 0;
   wake_wanted_ = false;

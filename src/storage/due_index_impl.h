@@ -16,8 +16,11 @@
 
 namespace tarry {
 
-/// Entries lie in one of four places: lanes (a FIFO per distinct delay, so in order by itself), the
-/// heap (the rest), the table on disk, and the page (read back from it). Invariants:
+/// Entries lie in one of five places: lanes (a FIFO per distinct delay, so in order by itself), the
+/// heap (the rest), the table on disk, the page (read back from it), and where cold ones are
+/// stored. Invariants:
+/// - No cold entry is due before `cold_min_ms_`, so what is in memory may be taken if it is due
+/// before that. What is read of them goes to memory like what is added.
 /// - Every entry in the table, or on its way there, is at or behind `cursor_`; every entry of the
 /// page is before it.
 /// - Nothing in the table is due before `table_min_ms_`. So an entry in memory may be taken if it
@@ -35,6 +38,8 @@ class DueIndexImpl final : public DueIndex {
   ~DueIndexImpl() override;
 
   void add(const DueEntry& entry) override;
+  void add_cold(ColdEntries entries) override;
+  void set_cold_keeper(ColdKeeper keeper) override { keeper_ = std::move(keeper); }
   uint64_t size() const override { return size_; }
   std::optional<uint64_t> next_due_ms() const override;
   std::optional<uint64_t> last_due_ms() const override;
@@ -50,6 +55,14 @@ class DueIndexImpl final : public DueIndex {
     uint32_t delay_ms;
     std::deque<DueItem> fifo;
   };
+  struct Cold {
+    ColdEntries entries;         // first_due_ms and count: of what is left
+    uint64_t id = 0;             // never used twice
+    uint64_t sequence_base = 0;  // its entries' sequences are above it
+    bool kept = false;           // from memory; then the next two say where the records lie
+    uint8_t lane = 0;
+    uint32_t segment = 0;
+  };
   struct Heads;
   /// Of the budget: more than half, all, or several times of it is in memory.
   enum class Pressure : uint8_t { rising, over, far_over };
@@ -58,6 +71,7 @@ class DueIndexImpl final : public DueIndex {
   void add_to_memory(const DueItem& item);
   Lane* lane_for(uint32_t delay_ms);
   Heads find_heads() const;
+  uint64_t first_held_ms() const;
   void pop(size_t source);
   void drop_dead(size_t source);
   bool nothing_in(size_t source) const;
@@ -73,10 +87,20 @@ class DueIndexImpl final : public DueIndex {
   void put_later(std::vector<DueItem> batch);
   void put_back(uint64_t generation, const std::vector<DueItem>& items);
 
+  // Cold entries (due_index_cold.cc)
+  void tend_cold(uint64_t now_ms);
+  void keep_cold(std::vector<DueItem>& items);
+  bool keep_group(std::span<const DueItem> group);
+  void read_cold(Cold& cold);
+  void cold_read(uint64_t id, ColdRead& read);
+  void find_cold_min();
+  void end_cold();
+
   // Disk
-  void read_page();
+  void read_page(uint64_t now_ms);
   void page_read(uint64_t generation, bool good, DuePage& page);
-  void read_or_arm();
+  void read_or_arm() { read_or_arm(now_ms()); }
+  void read_or_arm(uint64_t now_ms);
   void arm(uint64_t at_ms);
   void on_timer();
   void end_generation();
@@ -84,6 +108,9 @@ class DueIndexImpl final : public DueIndex {
   uint64_t now_ms() const { return shard_.now().floor_ms(); }
 
   // Scanning (due_index_scan.cc)
+  void scan_held(DueKey from, size_t skip, size_t count, Scanned done);
+  void scan_with_cold(DueKey from, size_t skip, size_t count, Scanned done);
+  Cold* cold_at(DueKey from);
   std::vector<DueItem> held_from(DueKey from, size_t most);
   bool erase_in_order(const DueFound& found);
   void erase_in_heap(std::vector<DueFound*>& wanted);
@@ -123,6 +150,14 @@ class DueIndexImpl final : public DueIndex {
       erasing_;        // sequences in the table that are erased there, or in a page that comes
   DueKey scan_taken_;  // the latest that was taken since the latest scan began
   Timer timer_;
+
+  ColdKeeper keeper_;
+  std::vector<Cold> cold_;
+  uint64_t cold_min_ms_ = UINT64_MAX;
+  uint64_t cold_id_ = 0;       // of the latest that came
+  uint64_t reading_cold_ = 0;  // the id of what is being read; 0: nothing
+  std::vector<std::function<void(bool good)>> after_cold_;  // scans that wait for that
+  Timer cold_timer_;
 };
 
 }  // namespace tarry

@@ -72,6 +72,11 @@ std::vector<DueItem> DueIndexImpl::held_from(DueKey from, size_t most) {
 }
 
 void DueIndexImpl::scan(DueKey from, size_t skip, size_t count, Scanned done) {
+  if (cold_.empty()) return scan_held(from, skip, count, std::move(done));
+  scan_with_cold(from, skip, count, std::move(done));
+}
+
+void DueIndexImpl::scan_held(DueKey from, size_t skip, size_t count, Scanned done) {
   scan_taken_ = {};
   const size_t most = skip + count;
   std::vector<DueItem> held = held_from(from, most);

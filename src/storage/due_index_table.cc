@@ -32,6 +32,7 @@ void DueIndexImpl::spill_items(std::vector<DueItem>& items, Pressure pressure) {
   const size_t before = items.size();
   std::erase_if(items, [](const DueItem& item) { return item.dead(); });
   if (items.size() < before) count_change(-static_cast<int64_t>(before - items.size()));
+  keep_cold(items);
   if (items.empty()) return;
   uint64_t min_ms = UINT64_MAX;
   for (const auto& item : items) min_ms = std::min(min_ms, item.due_ms);
@@ -105,18 +106,20 @@ void DueIndexImpl::arm(uint64_t at_ms) {
   shard_.timers().schedule(timer_, shard_.steady_now().plus_ms(static_cast<int64_t>(wait_ms)));
 }
 
-void DueIndexImpl::read_or_arm() {
+/// `now_ms` is later than now when somebody takes what is not due yet.
+void DueIndexImpl::read_or_arm(uint64_t now_ms) {
   if (reading_ || table_count_ == 0) return;
-  if (table_min_ms_ > now_ms() + kReadAheadMs) {
+  if (table_min_ms_ > kReadAheadMs && table_min_ms_ - kReadAheadMs > now_ms) {
     arm(table_min_ms_ - kReadAheadMs);
   } else if (page_.size() <= kPageLowCount) {
-    read_page();
+    read_page(now_ms);
   }
 }
 
-void DueIndexImpl::read_page() {
+void DueIndexImpl::read_page(uint64_t now_ms) {
   reading_ = true;
-  reading_until_ms_ = std::max(now_ms() + kPageMs, table_min_ms_);
+  reading_until_ms_ =
+      std::max(now_ms > UINT64_MAX - kPageMs ? UINT64_MAX : now_ms + kPageMs, table_min_ms_);
   put_min_ms_ = UINT64_MAX;
   timer_.cancel();
   core_->run([core = core_, self = self_, shard = &shard_, generation = generation_, from = cursor_,

@@ -15,7 +15,7 @@ DueItem DueItem::pack(const DueEntry& entry, uint64_t sequence) {
           .sequence_low = static_cast<uint32_t>(sequence),
           .sequence_high = static_cast<uint16_t>(sequence >> 32),
           .lane = entry.lane,
-          .kind = entry.kind};
+          .kind = static_cast<uint8_t>(entry.kind | (entry.stored ? kStored : 0))};
 }
 
 DueEntry DueItem::unpack() const {
@@ -25,7 +25,8 @@ DueEntry DueItem::unpack() const {
           .delay_ms = delay_ms,
           .body_bytes = body_bytes,
           .lane = lane,
-          .kind = kind};
+          .kind = static_cast<uint8_t>(kind & ~(kStored | kDead)),
+          .stored = stored()};
 }
 
 DueStoreCore::DueStoreCore(std::unique_ptr<DueTable> table,

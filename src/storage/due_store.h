@@ -32,8 +32,9 @@ struct DueItem {
   DueKey key() const { return {due_ms, uint64_t{sequence_high} << 32 | sequence_low}; }
 
   // Erased, but still in its place in memory: nobody is given it any more.
-  static constexpr uint8_t kDead = 0x80;
+  static constexpr uint8_t kStored = 0x40, kDead = 0x80;
   bool dead() const { return (kind & kDead) != 0; }
+  bool stored() const { return (kind & kStored) != 0; }
   void kill() { kind |= kDead; }
 };
 static_assert(sizeof(DueItem) == 40, "millions of these wait in memory");

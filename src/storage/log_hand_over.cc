@@ -69,7 +69,7 @@ void LogState::put_mark(Segment& segment) {
 bool LogState::hand_over_segment(Segment& segment, Submission& submission) {
   segment.dirty = false;
   hand_over_records(segment, submission);
-  if (segment.sealed && segment.all_gone() && segment.open_moves == 0) {
+  if (segment.done_with()) {
     shard_.list_sweep(*this);  // its files go; there is nothing to add to them
     return false;
   }
@@ -155,7 +155,7 @@ bool LogState::note_dead(Segment& segment, Chunk& chunk) {
 /// Frees what is no longer needed in memory; returns true if the whole segment is done with.
 /// `kept`: bytes that are kept for the cursor in the segments before it, and with this one.
 bool LogState::sweep_segment(Segment& segment, uint64_t& kept) {
-  if (segment.sealed && segment.all_gone() && segment.open_moves == 0) return true;
+  if (segment.done_with()) return true;
   uint32_t delivered = delivered_in(segment);
   bool open = &segment == segments.back().get() && !segment.sealed;
   for (size_t i = 0; i < segment.chunks.size();) {

@@ -39,15 +39,7 @@ FileError LogRecovery::run() {
 std::vector<std::byte> LogRecovery::read_all(Stream& stream) {
   uint64_t size = stream.size;
   if (stream.parts.size() > 1) size = std::max(size, stream.parts.back().start);
-  std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < stream.parts.size(); ++i) {
-    uint64_t start = stream.parts[i].start;
-    uint64_t end = i + 1 < stream.parts.size() ? stream.parts[i + 1].start : size;
-    if (start < end && start < size) {
-      read_with_holes(*stream.files[i], {bytes.data() + start, std::min(end, size) - start}, start);
-    }
-  }
-  return bytes;
+  return read_stream(stream, size);
 }
 
 FileError LogRecovery::recover_segment(uint32_t number, const Found& found) {
@@ -167,6 +159,7 @@ void LogRecovery::seal(Opening& opening, SegmentIndex& index, uint32_t end) {
   if (!error) error = file.sync_data();
   if (!error) error = file.pwritev({&piece, 1}, end);
   if (!error) error = file.sync_data();
+  opening.index_written = !error;
   if (error) {
     log_for("storage")->warn("could not seal a segment in {}: {}; the next start does it",
                              log_.options.directory, error.message());
@@ -179,31 +172,14 @@ void LogRecovery::load_index(Opening& opening) {
   read_with_holes(*opening.records.files.back(), footer, opening.summary.footer_offset);
   if (check_record(footer, opening.segment->files->seed())) {
     opening.index.assign(footer.begin() + kHeadBytes, footer.end() - kTrailerBytes);
-    opening.index_known = true;
+    opening.index_known = opening.index_written = true;
     return;
   }
   log_for("storage")->error("{}: the index of segment {:08x} of {} is damaged; made anew",
                             log_.options.label, opening.number, log_.options.directory);
   ++log_.damaged;
   scan(opening);
-}
-
-bool LogRecovery::read_at(Opening& opening, uint32_t offset, std::span<std::byte> out) {
-  constexpr uint32_t kWindowBytes = 256u << 10;
-  if (window_.empty() || offset < window_start_ ||
-      offset + out.size() > window_start_ + window_.size()) {
-    auto& parts = opening.records.parts;
-    size_t i = parts.size() - 1;
-    while (i > 0 && parts[i].start > offset) --i;
-    uint64_t end = i + 1 < parts.size() ? parts[i + 1].start : opening.summary.footer_offset;
-    if (offset + out.size() > end) return false;
-    window_.assign(std::min<uint64_t>(kWindowBytes, end - offset), std::byte{0});
-    window_start_ = offset;
-    read_with_holes(*opening.records.files[i], window_, offset);
-    if (window_.size() < out.size()) return false;
-  }
-  std::copy_n(window_.begin() + (offset - window_start_), out.size(), out.begin());
-  return true;
+  opening.index_written = false;  // the records may end elsewhere by now
 }
 
 }  // namespace tarry

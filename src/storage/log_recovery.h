@@ -6,6 +6,7 @@
 
 #include "storage/inventory.h"
 #include "storage/log_state.h"
+#include "storage/parked.h"
 #include "storage/segment_index.h"
 #include "tarrymq/storage/file_system.h"
 
@@ -25,9 +26,7 @@ class LogRecovery {
     bool retired = false;  // it was being removed
   };
   /// A stream of which the parts that rule are known.
-  struct Stream {
-    std::vector<LogStream::Part> parts;
-    std::vector<std::unique_ptr<File>> files;
+  struct Stream : OpenStream {
     uint64_t incarnation = 0;
     uint64_t size = 0;  // of the last part
   };
@@ -38,8 +37,13 @@ class LogRecovery {
     SegmentSummary summary;
     std::vector<std::byte> index;  // encoded, if it was needed
     bool index_known = false;
-    bool sealed = false;  // has its trailer
-    std::unordered_map<uint32_t, AckPark> parks;
+    bool sealed = false;         // has its trailer
+    bool index_written = false;  // and its whole index, as far as is known
+    ParkPlaces parks;
+    std::vector<std::byte> acks;  // the ack log
+    std::vector<LogStream::Part> ack_parts;
+    bool in_batch = false;  // its parked records are only counted
+    ParkedBatch batch;
     std::unordered_map<uint32_t, AckDying> dying;
     std::set<uint32_t> closed_moves;
   };
@@ -86,16 +90,18 @@ class LogRecovery {
   void mark_gone(Opening& opening, uint32_t first, uint32_t count);
   void take_stock(Opening& opening);
   void take_stock_of_run(Opening& opening, const IndexRun& run, uint32_t ordinal, uint32_t offset);
-  void add_parked(Opening& opening, uint32_t ordinal, uint32_t offset, const AckPark& park);
-  bool read_at(Opening& opening, uint32_t offset, std::span<std::byte> out);
+  void add_parked(Opening& opening, const IndexRun& run, uint32_t ordinal, uint32_t offset);
+  void keep_batch(Opening& opening);
+  bool read_at(Opening& opening, uint32_t offset, std::span<std::byte> out) {
+    return window_.read(opening.records, opening.summary.footer_offset, offset, out);
+  }
 
   LogState& log_;
   ShardStore& shard_;
   FileSystem& files_;
   const Inventory::Sizes* const inventory_;  // of this log at the last clean stop; null: unknown
   std::vector<std::string> open_ends_;       // what to report if a later segment was sealed
-  std::vector<std::byte> window_;            // of the segment being opened, for heads of records
-  uint32_t window_start_ = 0;
+  StreamWindow window_;                      // of the segment being opened, for heads of records
 };
 
 }  // namespace tarry

@@ -20,7 +20,9 @@ FileError LogRecovery::read_acks(Opening& opening, const Found& found) {
     }
     return {};
   }
-  std::vector<std::byte> bytes = read_all(stream);
+  opening.acks = read_all(stream);
+  opening.ack_parts = stream.parts;
+  const std::vector<std::byte>& bytes = opening.acks;
   uint32_t seed = segment.files->seed();
   size_t at = kFileHeaderBytes;
   for (size_t part = 0; part < stream.parts.size(); ++part) {
@@ -75,16 +77,14 @@ void LogRecovery::mark_gone(Opening& opening, uint32_t first, uint32_t count) {
   segment.mark_gone({first, count});
   if (!segment.counters.empty()) segment.counters.erase({first, count});
   if (!segment.errors.empty()) segment.errors.erase({first, count});
-  const auto forget = [&](auto& states) {
-    if (count < states.size()) {
-      for (uint32_t i = first; i < first + count; ++i) states.erase(i);
-    } else {
-      std::erase_if(states,
-                    [&](const auto& p) { return p.first >= first && p.first - first < count; });
-    }
-  };
-  forget(opening.parks);
-  forget(opening.dying);
+  opening.parks.erase({first, count});
+  auto& dying = opening.dying;
+  if (count < dying.size()) {
+    for (uint32_t i = first; i < first + count; ++i) dying.erase(i);
+  } else {
+    std::erase_if(dying,
+                  [&](const auto& p) { return p.first >= first && p.first - first < count; });
+  }
 }
 
 void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset) {
@@ -97,14 +97,14 @@ void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset
       break;
     case AckKind::park:
       if (!lives) break;
-      opening.parks[event.first] = event.park;
-      opening.dying.erase(event.first);
-      segment.counters.erase({event.first, 1});
+      opening.parks.set(event.first, offset);
+      if (!opening.dying.empty()) opening.dying.erase(event.first);
+      if (!segment.counters.empty()) segment.counters.erase({event.first, 1});
       break;
     case AckKind::dying:
       if (!lives) break;
       opening.dying[event.first] = event.dying;
-      opening.parks.erase(event.first);
+      opening.parks.erase({event.first, 1});
       break;
     case AckKind::error:
       break;
@@ -138,7 +138,7 @@ void LogRecovery::apply(Opening& opening, const AckEvent& event, uint32_t offset
 void LogRecovery::take_stock(Opening& opening) {
   Segment& segment = *opening.segment;
   const SegmentSummary& summary = opening.summary;
-  bool plain = segment.gone_count == 0 && opening.parks.empty() && opening.dying.empty() &&
+  bool plain = segment.gone_count == 0 && opening.parks.count() == 0 && opening.dying.empty() &&
                summary.skipped == 0 && summary.origins == 0 && summary.persistent == summary.count;
   if (plain) {
     log_.fresh_count_ += summary.count;
@@ -147,6 +147,8 @@ void LogRecovery::take_stock(Opening& opening) {
   }
   if (segment.all_gone() && summary.origins == 0) return;
   load_index(opening);
+  opening.in_batch = log_.options.in_batch && opening.index_written &&
+                     opening.parks.count() > shard_.store().options().parked_listed_max;
   uint32_t ordinal = 0, offset = kFileHeaderBytes;
   IndexReader index(opening.index);
   bool first_found = false;
@@ -176,6 +178,7 @@ void LogRecovery::take_stock(Opening& opening) {
     segment.first_ordinal = segment.count;
     segment.first_offset = segment.end;
   }
+  if (opening.batch.count > 0) keep_batch(opening);
   for (uint32_t i = segment.first_ordinal; i < segment.count; ++i) {
     if (segment.is_gone(i) || segment.held.test(i)) segment.not_fresh.set(i);
   }
@@ -187,7 +190,7 @@ void LogRecovery::take_stock_of_run(Opening& opening, const IndexRun& run, uint3
   for (uint32_t i = ordinal; i < ordinal + run.count; ++i, offset += run.bytes) {
     if (!run.persistent) {
       segment.mark_gone({i, 1});
-      opening.parks.erase(i);
+      opening.parks.erase({i, 1});
       opening.dying.erase(i);
       segment.errors.erase({i, 1});
       continue;
@@ -204,47 +207,64 @@ void LogRecovery::take_stock_of_run(Opening& opening, const IndexRun& run, uint3
       }
     }
     if (segment.is_gone(i)) continue;
-    if (auto dying = opening.dying.find(i); dying != opening.dying.end()) {
+    if (auto dying = opening.dying.empty() ? opening.dying.end() : opening.dying.find(i);
+        dying != opening.dying.end()) {
       const AckDying& d = dying->second;
       log_.recovered_dying.push_back(
           {{segment.number, i, offset}, d.reason, d.delivery_count, d.died_ms, run.body_bytes});
       segment.held.set(i);
       continue;
     }
-    auto park = opening.parks.empty() ? opening.parks.end() : opening.parks.find(i);
-    if (park == opening.parks.end()) {
-      ++log_.fresh_count_;
-      log_.fresh_bytes_ += run.body_bytes;
+    if (opening.parks.get(i) != 0) {
+      add_parked(opening, run, i, offset);
       continue;
     }
-    AckPark shaped = park->second;
-    shaped.body_bytes = run.body_bytes;
-    add_parked(opening, i, offset, shaped);
+    ++log_.fresh_count_;
+    log_.fresh_bytes_ += run.body_bytes;
   }
 }
 
-void LogRecovery::add_parked(Opening& opening, uint32_t ordinal, uint32_t offset,
-                             const AckPark& park) {
+void LogRecovery::add_parked(Opening& opening, const IndexRun& run, uint32_t ordinal,
+                             uint32_t offset) {
   Segment& segment = *opening.segment;
-  RecoveredPark out{};
-  out.position = {segment.number, ordinal, offset};
-  out.due_ms = park.due_ms;
-  out.rejected_ms = park.rejected_ms;
-  out.counter = std::max(park.counter, segment.counters.get(ordinal));
-  out.delay_ms = park.delay_ms;
-  out.body_bytes = park.body_bytes;
-  out.published_ms = park.published_ms;
-  out.ttl_ms = park.ttl_ms;
-  if (!park.shape_known) {
-    std::byte bytes[kHeadBytes];
-    if (read_at(opening, offset, bytes)) {
-      RecordHead head = load_head(bytes);
-      out.published_ms = head.published_ms;
-      out.ttl_ms = head.ttl_ms;
-    }
-  }
+  const AckPark park = load_park(opening.acks.data() + opening.parks.get(ordinal));
+  const uint64_t queue_ttl_ms = log_.options.queue_ttl_ms;
+  RecoveredPark out =
+      park_of(park, {segment.number, ordinal, offset}, run, queue_ttl_ms,
+              [&](uint32_t at, std::span<std::byte> head) { return read_at(opening, at, head); });
+  out.counter = std::max(out.counter, segment.counters.get(ordinal));
   segment.held.set(ordinal);
-  log_.recovered_parked.push_back(out);
+  if (!opening.in_batch) {
+    log_.recovered_parked.push_back(out);
+    return;
+  }
+  if (!segment.parked) segment.parked = std::make_unique<ParkedKept>();
+  ParkedKept& kept = *segment.parked;
+  kept.ordinals.set(ordinal);
+  kept.last_due_ms = std::max(kept.last_due_ms, out.due_ms);
+  ParkedBatch& batch = opening.batch;
+  const uint64_t ends_ms = out.ends_ms(queue_ttl_ms);
+  ++batch.count;
+  batch.body_bytes += out.body_bytes;
+  batch.first_ms = std::min(batch.first_ms, ends_ms);
+  batch.last_ms = std::max(batch.last_ms, ends_ms);
+  log_.options.in_batch(out);
+}
+
+void LogRecovery::keep_batch(Opening& opening) {
+  Segment& segment = *opening.segment;
+  ParkedKept& kept = *segment.parked;
+  kept.base = segment_base_name(log_.options.directory, segment.number);
+  kept.record_parts = opening.records.parts;
+  kept.ack_parts = opening.ack_parts;
+  kept.ack_end = segment.events_offset;
+  kept.records_end = segment.end;
+  kept.seed = segment.files->seed();
+  kept.queue_ttl_ms = log_.options.queue_ttl_ms;
+  kept.count = static_cast<uint32_t>(opening.batch.count);
+  opening.batch.segment = segment.number;
+  opening.batch.ordinals = segment.count;
+  log_.recovered_batches.push_back(opening.batch);
 }
 
 }  // namespace tarry

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "storage/log_state.h"
+#include "storage/parked.h"
 #include "storage/store_impl.h"
 
 namespace tarry {
@@ -87,13 +88,24 @@ void LogState::park(const Position& position, const ParkEvent& event) {
   park.counter = event.counter;
   park.delay_ms = event.delay_ms;
   park.error = error;
-  if (Chunk* chunk = segment->find_chunk(position.offset)) {
-    // Saves recovery a look at the record.
+  // Saves recovery a look at the record.
+  park.no_ttl = event.no_ttl;
+  if (event.published_ms != 0) {
+    park.shape_known = true;
+    park.published_ms = event.published_ms;
+    park.ttl_ms = event.ttl_ms;
+    park.body_bytes = event.body_bytes;
+  } else if (Chunk* chunk = segment->find_chunk(position.offset)) {
     RecordHead head = load_head(chunk->data + (position.offset - chunk->start));
     park.shape_known = true;
+    park.no_ttl = head.ttl_ms == kNoTtl;
     park.published_ms = head.published_ms;
     park.ttl_ms = head.ttl_ms;
     park.body_bytes = head.body_bytes();
+  }
+  if (event.entry_body_bytes) {
+    park.body_counted = true;
+    park.body_bytes = *event.entry_body_bytes;
   }
   segment->last_gone = SIZE_MAX;
   put_park(segment->events, park);
@@ -168,6 +180,7 @@ std::vector<OrdinalRun> LogState::out_runs(const Segment& segment) const {
 void LogState::purge() {
   for (auto& owned : segments) {
     Segment& segment = *owned;
+    segment.parked.reset();
     if (segment.all_gone()) continue;
     std::vector<OrdinalRun> spared = out_runs(segment);
     uint32_t spared_count = 0;

@@ -14,6 +14,7 @@ namespace tarry {
 
 class Compaction;
 class ReadRequest;
+class ParkedReading;
 
 /// Bytes of a segment read back from disk.
 struct ReadWindow {
@@ -72,6 +73,11 @@ class LogState {
   uint64_t memory_bytes() const;
   uint64_t disk_bytes() const;
 
+  // -- parked.cc
+  bool keep_parked(uint32_t number, std::span<const uint32_t> ordinals, uint64_t last_due_ms);
+  void read_parked(uint32_t number, size_t at_most, std::function<void(ParkedRead)> done);
+  void parked_read(ParkedReading& work);
+
   // -- log_compact.cc
   void compacted(Compaction& work, const Result<uint64_t>& punched);
 
@@ -87,6 +93,7 @@ class LogState {
   std::string failed_path;  // why recover() gave up
   std::function<void()> waker;
   std::vector<RecoveredPark> recovered_parked;
+  std::vector<ParkedBatch> recovered_batches;
   std::vector<RecoveredOrigin> recovered_origins;
   std::vector<RecoveredDying> recovered_dying;
   std::vector<std::unique_ptr<Segment>> segments;  // ascending numbers; the last may be open
@@ -175,6 +182,7 @@ class LogState {
   std::vector<ReadWindow> lent_;     // replaced, but lent out until the turn's end
   std::vector<Position> doubted_;    // not found at the first look
   std::vector<std::shared_ptr<ReadRequest>> reading_;
+  std::vector<std::shared_ptr<ParkedReading>> parked_readings_;
 };
 
 struct MessageLog::State : LogState {

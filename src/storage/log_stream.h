@@ -74,6 +74,11 @@ class LogStream {
   [[nodiscard]] FileError unlink_all();
   bool on_disk() const { return on_disk_; }
   /// Any thread, as reading.
+  std::vector<Part> parts() {
+    std::lock_guard lock(mutex_);
+    return parts_;
+  }
+  /// Any thread, as reading.
   bool single_part() {
     std::lock_guard lock(mutex_);
     return parts_.size() == 1 && parts_[0].index == 0;

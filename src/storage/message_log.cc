@@ -1,6 +1,7 @@
 #include "tarrymq/storage/message_log.h"
 
 #include "storage/log_state.h"
+#include "storage/parked.h"
 #include "storage/read_request.h"
 #include "storage/store_impl.h"
 
@@ -8,6 +9,7 @@ namespace tarry {
 
 LogState::~LogState() {
   for (auto& request : reading_) request->log = nullptr;
+  for (auto& reading : parked_readings_) reading->log = nullptr;
   release_all_chunks();
   shard_.forget(*this);
 }
@@ -82,6 +84,9 @@ bool MessageLog::holds_move(const Origin& origin) const { return state_->holds_m
 const std::vector<RecoveredPark>& MessageLog::recovered_parked() const {
   return state_->recovered_parked;
 }
+const std::vector<ParkedBatch>& MessageLog::recovered_batches() const {
+  return state_->recovered_batches;
+}
 const std::vector<RecoveredOrigin>& MessageLog::recovered_origins() const {
   return state_->recovered_origins;
 }
@@ -91,6 +96,7 @@ const std::vector<RecoveredDying>& MessageLog::recovered_dying() const {
 void MessageLog::forget_recovered() {
   std::vector<RecoveredDying>().swap(state_->recovered_dying);
   std::vector<RecoveredPark>().swap(state_->recovered_parked);
+  std::vector<ParkedBatch>().swap(state_->recovered_batches);
   std::vector<RecoveredOrigin>().swap(state_->recovered_origins);
 }
 uint64_t MessageLog::damaged_count() const { return state_->damaged; }

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "storage/compaction.h"
+#include "storage/parked.h"
 
 namespace tarry {
+
+Segment::Segment() = default;
 
 Segment::~Segment() {
   if (compaction) compaction->log = nullptr;
@@ -149,6 +152,7 @@ size_t Segment::memory_bytes() const {
   size_t bytes = sizeof *this + gone.memory_bytes() + held.memory_bytes() +
                  not_fresh.memory_bytes() + counters.memory_bytes() + events.capacity() +
                  errors.memory_bytes();
+  if (parked) bytes += sizeof *parked + parked->ordinals.memory_bytes();
   for (const Chunk* chunk : chunks) bytes += sizeof *chunk + (chunk->data ? chunk->capacity : 0);
   return bytes;
 }

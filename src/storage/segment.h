@@ -15,6 +15,7 @@ namespace tarry {
 
 class Compaction;
 class LogState;
+struct ParkedKept;
 
 /// Raised counters of records, as runs.
 class CounterMap {
@@ -58,7 +59,7 @@ class ErrorPlaces {
 /// A segment as its shard knows it: what was appended, handed over, delivered and settled. Bitmaps
 /// are made only when something happens out of order.
 struct Segment {
-  Segment() = default;
+  Segment();
   ~Segment();  // a compaction that is under way comes back to nobody
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -91,7 +92,8 @@ struct Segment {
   // States of records. gone: below the watermark, or in the set.
   uint32_t gone_prefix = 0, gone_count = 0;
   Bitmap gone;
-  Bitmap held;          // waiting or parked
+  Bitmap held;                         // waiting or parked
+  std::unique_ptr<ParkedKept> parked;  // what recovery found so and did not list
   Bitmap not_fresh;     // at recovery: gone or parked, so that the cursor passes them over
   uint32_t marked = 0;  // the delivered-up-to mark on disk
   uint32_t redelivered_below = 0;  // that mark as it was found at recovery
@@ -114,6 +116,8 @@ struct Segment {
 
   bool is_gone(uint32_t ordinal) const { return ordinal < gone_prefix || gone.test(ordinal); }
   bool all_gone() const { return gone_count == count; }
+  /// Its files may go: nobody asks for anything in it any more.
+  bool done_with() const { return sealed && all_gone() && open_moves == 0 && !parked; }
   /// Marks as gone; returns how many were not yet.
   uint32_t mark_gone(OrdinalRun run);
   /// The gone ordinals in [from, to) as runs, without those in unhanded_origins.

@@ -29,7 +29,7 @@ Survey survey(StorageWorld& w) {
     into[id] = fetched.counter;
   };
   for (size_t log = 0; log < StorageWorld::kLogs; ++log) {
-    for (const RecoveredPark& park : w.log(log).recovered_parked()) {
+    for (const RecoveredPark& park : w.parked(log)) {
       Fetched fetched;
       Fetch result = Fetch::pending;
       for (int i = 0; i < 10 && result == Fetch::pending; ++i) {

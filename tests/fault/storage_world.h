@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -49,6 +51,8 @@ class StorageWorld {
     StoreOptions options;
     options.data_dir = "/d";
     options.durability = durability;
+    // One start lists what is parked, the next reads it when it is asked for.
+    options.parked_listed_max = ++starts_ % 2 == 0 ? 0 : 1024;
     auto store = open_manual_store(options, fs_);
     if (!store) return false;
     store_ = std::move(*store);
@@ -60,6 +64,8 @@ class StorageWorld {
       o.directory = store_->queue_directory(QueueId{i + 1}) + "/0";
       o.queue_id = i + 1;
       o.label = "test";
+      o.in_batch = [this, i](const RecoveredPark&) { ++in_batches_[i]; };
+      in_batches_[i] = 0;
       auto log = MessageLog::open(*store_shard_, o);
       if (!log) return false;
       logs_[i] = std::move(*log);
@@ -200,10 +206,37 @@ class StorageWorld {
     std::map<uint32_t, RecoveredPark> parked;
     std::map<uint32_t, uint32_t> counters;
   };
+  /// What was parked, listed or in batches.
+  std::vector<RecoveredPark> parked(size_t i = 0) {
+    std::vector<RecoveredPark> all = logs_[i]->recovered_parked();
+    size_t counted = 0;
+    for (const ParkedBatch& batch : std::vector(logs_[i]->recovered_batches())) {
+      counted += batch.count;
+      for (uint64_t left = batch.count, last_ms = 0; left > 0;) {
+        std::optional<ParkedRead> read;
+        logs_[i]->read_parked(batch.segment, 2, [&](ParkedRead r) { read = std::move(r); });
+        store_->impl().store_thread.run_queued();
+        turn();
+        if (!read || !read->good || read->records.size() != std::min<uint64_t>(left, 2)) {
+          ADD_FAILURE() << "a batch could not be read";
+          return all;
+        }
+        left -= read->records.size();
+        EXPECT_EQ(read->left, left);
+        for (const RecoveredPark& park : read->records) {
+          EXPECT_GE(park.due_ms, last_ms);
+          last_ms = park.due_ms;
+          all.push_back(park);
+        }
+      }
+    }
+    EXPECT_EQ(counted, in_batches_[i]);
+    return all;
+  }
   /// Reads what is in a log; everything that was fresh is out afterwards.
   Found look(size_t i = 0) {
     Found found;
-    for (const RecoveredPark& park : logs_[i]->recovered_parked()) {
+    for (const RecoveredPark& park : parked(i)) {
       Fetched fetched;
       Fetch result = Fetch::pending;
       for (int n = 0; n < 10 && result == Fetch::pending; ++n) {
@@ -302,6 +335,8 @@ class StorageWorld {
   std::unique_ptr<Store> store_;
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<StoreShard> store_shard_;
+  size_t starts_ = 0;
+  std::array<size_t, kLogs> in_batches_{};
   std::unique_ptr<MessageLog> logs_[kLogs];
 };
 

@@ -21,6 +21,7 @@ SimWorld::SimWorld(uint64_t seed, bool verbose)
   if (random_.one_in(5)) durability_ = Durability::os;
   shard_count_ = random_.between(1, 4);
   due_budget_ = random_.one_in(3) ? 4 : 100'000;
+  parked_listed_max_ = random_.one_in(3) ? 1024 : static_cast<uint32_t>(random_.below(4));
   tail_memory_ = random_.one_in(3) ? 100'000 : 64 << 20;
   session_.handshake_timeout_ms = 0x7fffffff;
   session_.outbound_high_bytes = random_.one_in(3) ? 2000 : 1 << 20;

@@ -77,6 +77,7 @@ class SimWorld {
   size_t shard_count_ = 2;
   size_t due_budget_ = 1000;
   uint64_t tail_memory_ = 0;
+  uint32_t parked_listed_max_ = 0;
   SessionSettings session_;
   std::unique_ptr<Store> store_;
   std::vector<std::unique_ptr<Shard>> shards_;

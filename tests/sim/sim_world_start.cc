@@ -13,6 +13,7 @@ bool SimWorld::start() {
   options.data_dir = "/d";
   options.durability = durability_;
   options.tail_memory_bytes = tail_memory_;
+  options.parked_listed_max = parked_listed_max_;
   auto store = open_manual_store(options, fs_);
   if (!store) {
     if (!fs_.crashed()) model_.fault("the store does not open: " + store.error().message());

@@ -16,6 +16,7 @@
 #include "tarrymq/queue/queue_shard.h"
 #include "tarrymq/runtime/clock.h"
 #include "tarrymq/runtime/shard.h"
+#include "tarrymq/storage/due_index.h"
 #include "tarrymq/storage/file_system.h"
 #include "tarrymq/storage/store.h"
 #include "tarrymq/storage/store_shard.h"
@@ -212,9 +213,11 @@ class QueueWorld : public ::testing::Test {
     StoreOptions options;
     options.data_dir = directory_.path;
     options.disk_free_min_bytes = 1;
+    options.parked_listed_max = 0;  // as with many: the fault tests and the simulation do both
     auto opened = Store::open(options, files_);
     if (!opened) std::abort();
     store_ = std::move(*opened);
+    if (due_budget_ > 0) store_->due().set_memory_budget(due_budget_);
     shard_ = std::make_unique<Shard>(ShardId(0), clock_);
     queues_ = std::make_unique<QueueShard>(*shard_, *store_);
     letters_ = std::make_unique<RecordingLetters>(*queues_);
@@ -269,6 +272,9 @@ class QueueWorld : public ::testing::Test {
       bool durable = false;
       shard_->post([&] { queues_->store().when_durable([&] { durable = true; }); });
       wait_until([&] { return durable; });
+      bool read = false;  // what was being read from disk
+      store_->on_store_thread([&] { shard_->post([&] { read = true; }); });
+      wait_until([&] { return read; });
       for (int quiet = 0; quiet < 3;) quiet = shard_->run_turn_for_test() ? 0 : quiet + 1;
     }
   }
@@ -412,6 +418,7 @@ class QueueWorld : public ::testing::Test {
   ScarceFiles files_;
   ManualClock clock_;
   RecordingSink sink_;
+  size_t due_budget_ = 0;  // from the next open() on
   std::unique_ptr<Store> store_;
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<QueueShard> queues_;

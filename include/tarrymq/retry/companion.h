@@ -54,6 +54,14 @@ class Companion {
   /// Without a gate: what recovery found (it is on disk), or the queue owes no durability.
   void park_at_once(const DueEntry& entry);
 
+  /// The same for many, that are read when they come due. The due time of each is told to
+  /// count_cold(), before or after.
+  void park_cold(ColdEntries entries, uint64_t body_bytes);
+  void count_cold(uint64_t due_ms) { histogram_.add(due_ms); }
+
+  /// What waits long may leave memory this way.
+  void set_cold_keeper(ColdKeeper keeper) { index_->set_cold_keeper(std::move(keeper)); }
+
   /// Takes up to min(out.size(), kDrainCountMax) entries with due_ms <= now_ms, in due order;
   /// returns how many.
   size_t drain(uint64_t now_ms, std::span<DueEntry> out);

@@ -17,7 +17,7 @@ class DueHistogram {
   static constexpr size_t kBucketsMax = 4096;
 
   void add(uint64_t due_ms);
-  /// One that was added.
+  /// One that was added; if none is left of its time, the next one.
   void remove(uint64_t due_ms);
   void clear();
 

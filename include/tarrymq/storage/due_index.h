@@ -25,7 +25,8 @@ struct DueEntry {
   uint32_t delay_ms = 0;
   uint32_t body_bytes = 0;
   uint8_t lane = 0;
-  uint8_t kind = 0;  // the owner's own word, e.g. "expires while parked"
+  uint8_t kind = 0;     // the owner's own word (below 64), e.g. "expires while parked"
+  bool stored = false;  // the owner can read it again from where its record lies (ColdKeeper)
 };
 
 /// The order of an index: by due time, then by order of add.
@@ -44,6 +45,37 @@ struct DueFound {
   DueKey key() const { return {entry.due_ms, sequence}; }
 };
 
+/// Some of the entries behind a ColdEntries.
+struct ColdRead {
+  struct One {
+    DueEntry entry;
+    uint32_t rank = 0;
+  };
+  bool good = true;                   // false: not now
+  std::vector<One> entries;           // the earliest, in order of due time and rank
+  uint64_t left = 0;                  // how many are still to be read,
+  uint64_t next_due_ms = UINT64_MAX;  // and when the first of those is due
+};
+
+/// Reads the `at_most` earliest of what is left of some; each entry once. `done` is called on this
+/// shard, later.
+using ColdReader = std::function<void(size_t at_most, std::function<void(ColdRead)> done)>;
+/// Asked when memory gets short whether the entries of these records (all of one segment, each
+/// `stored`) may become cold. Null: no. Else they are no longer in memory, and are read by this
+/// together with what was made cold of that segment before; their ranks are the ordinals.
+using ColdKeeper =
+    std::function<ColdReader(uint8_t lane, uint32_t segment, std::span<const DueEntry> entries)>;
+
+/// Entries that are known by their number until they come due, since they can be read from where
+/// they are stored (what recovery finds in the ack logs).
+struct ColdEntries {
+  uint64_t count = 0;
+  uint64_t first_due_ms = 0, last_due_ms = 0;
+  uint32_t ranks =
+      0;  // each entry has its own rank below it, by which those of one time are in order
+  ColdReader read;
+};
+
 /// Entries ordered by due time, for one queue and purpose (parked messages, expiries,
 /// x-delayed-message). Holds up to DueStore's budget in memory: a FIFO per distinct delay (entries
 /// of one delay come in due order) and a heap for the rest; above half of the budget the latest due
@@ -59,6 +91,9 @@ class DueIndex {
   virtual ~DueIndex() = default;
 
   virtual void add(const DueEntry& entry) = 0;
+  /// Adds many without reading them yet.
+  virtual void add_cold(ColdEntries entries) = 0;
+  virtual void set_cold_keeper(ColdKeeper keeper) = 0;
   virtual uint64_t size() const = 0;
   /// The earliest due time of all entries; none if empty.
   virtual std::optional<uint64_t> next_due_ms() const = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,6 +41,12 @@ struct ParkEvent {
   uint32_t counter = 0;    // after this rejection
   uint32_t delay_ms = 0;   // the period, for a postponement by overflow (retry-spec 25)
   std::string_view error;  // kept to 4 KiB; empty: the one before holds on
+  // Of the record, as far as the caller knows it: saves recovery a look at each.
+  bool no_ttl = false;        // it has no time to live of its own
+  uint64_t published_ms = 0;  // 0: not known; else `ttl_ms` is given, too
+  uint32_t ttl_ms = kNoTtl, body_bytes = 0;
+  /// What the owner counts for its body, also if that is a guess; for keep_parked().
+  std::optional<uint32_t> entry_body_bytes = {};
 };
 
 /// A record that goes through the dead-letter stage, also when a crash comes between (retry-spec
@@ -63,9 +70,37 @@ struct RecoveredPark {
   Position position;
   uint64_t due_ms, rejected_ms;
   uint32_t counter, delay_ms;
-  uint64_t published_ms;
+  uint64_t published_ms;  // 0: not known, and nothing that asks for it (Options::queue_ttl_ms)
   uint32_t ttl_ms;
   uint32_t body_bytes;
+
+  uint64_t expires_ms(uint64_t queue_ttl_ms) const {  // UINT64_MAX: never
+    RecordView life;
+    life.published_ms = published_ms;
+    life.ttl_ms = ttl_ms;
+    return life.expires_ms(queue_ttl_ms);
+  }
+  /// When its wait ends: the earlier of due time and expiry.
+  uint64_t ends_ms(uint64_t queue_ttl_ms) const {
+    return std::min(due_ms, expires_ms(queue_ttl_ms));
+  }
+};
+
+/// The parked records of one segment, counted when the log was opened, to be read by
+/// MessageLog::read_parked().
+struct ParkedBatch {
+  uint32_t segment = 0;
+  uint32_t ordinals = 0;  // the segment's: those of the batch are below it
+  uint64_t count = 0, body_bytes = 0;
+  uint64_t first_ms = UINT64_MAX, last_ms = 0;  // when the first and the last wait ends
+};
+
+/// Some of a batch.
+struct ParkedRead {
+  bool good = true;  // false: they cannot be read now, e.g. for want of a file descriptor
+  std::vector<RecoveredPark> records;  // in the order in which their waits end, then of the log
+  uint64_t left = 0;                   // how many are still to be read,
+  uint64_t next_ms = UINT64_MAX;       // and when the first of those ends
 };
 
 /// A record found in a log that came from another queue and whose move may be unfinished.
@@ -93,7 +128,11 @@ class MessageLog {
     bool durable = true;    // false: files only when memory asks for it, and removed at open
     uint64_t queue_id = 0;  // for log lines
     uint8_t lane = 0;
-    std::string label;  // vhost and queue, for log lines
+    std::string label;                   // vhost and queue, for log lines
+    uint64_t queue_ttl_ms = UINT64_MAX;  // of the queue, for when waits end that recovery finds
+    /// If given, segments with many parked records (StoreOptions::parked_listed_max) are told as
+    /// batches, each of their records once to this while the log is opened.
+    std::function<void(const RecoveredPark&)> in_batch;
   };
 
   /// Opens what is there (nothing: an empty log). Cost: segments and their ack logs, not messages,
@@ -169,9 +208,19 @@ class MessageLog {
   // -- Recovery (valid until the first append or state change)
 
   const std::vector<RecoveredPark>& recovered_parked() const;
+  const std::vector<ParkedBatch>& recovered_batches() const;
   const std::vector<RecoveredOrigin>& recovered_origins() const;
   const std::vector<RecoveredDying>& recovered_dying() const;
   void forget_recovered();  // frees the lists
+
+  /// The park events of these records, which are durable, will be wanted again: they become part of
+  /// the segment's batch, as if recovery had found them so, and `entry_body_bytes` is what is then
+  /// said of their bodies. False: not now. `last_due_ms`: of these.
+  bool keep_parked(uint32_t segment, std::span<const uint32_t> ordinals, uint64_t last_due_ms);
+  /// The `at_most` records of a batch whose waits end first; each is given once, and one may be
+  /// gone meanwhile. `done` is called on this shard, later; never once the log has ended. One call
+  /// for a batch after the other.
+  void read_parked(uint32_t segment, size_t at_most, std::function<void(ParkedRead)> done);
 
   // -- Figures
 

@@ -29,6 +29,9 @@ struct StoreOptions {
   uint64_t tail_memory_bytes = 64ull
                                << 20;  // all tail chunks of the process; above it logs write early
   uint64_t disk_free_min_bytes = 50ull << 20;  // below it the disk alarm is on: appends are refused
+  /// A segment with more parked records than this is only counted at start, and what is in its ack
+  /// log is read again when it comes due.
+  uint32_t parked_listed_max = 1024;
 };
 
 /// The data directory of one process: its lock, the barrier thread (group commit), the store thread

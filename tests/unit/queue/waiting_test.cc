@@ -102,6 +102,92 @@ TEST_F(Waiting, Rule37_PagesMeetWithoutGapOrOverlapAndABoundOnDueCuts) {
   EXPECT_EQ(bodies(cut), (std::vector<std::string>{"m15", "m16", "m17", "m18", "m19"}));
 }
 
+TEST_F(Waiting, Rule37_AfterARestartAllIsListedTreatedAndReturnedAsBefore) {
+  declare();
+  park(60, 3);
+  due_budget_ = 16;  // so that a part of what waits is read at a time
+  restart();
+  EXPECT_EQ(delayed(), 60u);
+  std::vector<std::string> seen, expected;
+  for (uint64_t offset = 0; offset < 60; offset += 7) {
+    for (auto& body : bodies(list({.offset = offset, .count = 7, .payload_bytes = 99})))
+      seen.push_back(body);
+  }
+  for (int i = 0; i < 60; ++i) expected.push_back("m" + std::to_string(i));
+  EXPECT_EQ(seen, expected);
+  restart();
+  const WaitingPage page = list({.offset = 50, .count = 3});
+  EXPECT_EQ(page.total, 60u);
+  EXPECT_EQ(act({.act = WaitingAct::drop, .ids = {page.messages[0].id}}).affected, 1u);
+  EXPECT_EQ(delayed(), 59u);
+  restart();
+  EXPECT_EQ(delayed(), 59u);
+  for (int i = 0; i < 59; ++i) expected[i] = i < 50 ? expected[i] : expected[i + 1];
+  expected.pop_back();
+  seen.clear();
+  advance(2000);
+  for (int i = 0; i < 80; ++i) {
+    const std::string body = get_body();
+    if (body == "-") break;
+    seen.push_back(body);
+  }
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(delayed(), 0u);
+}
+
+TEST_F(Waiting, Rule37_WhatWaitsLongLeavesMemoryAndIsListedTreatedAndReturnedAllTheSame) {
+  retry_queue(20'000, 1);
+  store_->due().set_memory_budget(16);
+  due_budget_ = 16;
+  declare();
+  park(60, 3);
+  std::vector<std::string> seen, expected;
+  for (uint64_t offset = 0; offset < 60; offset += 7) {
+    for (auto& body : bodies(list({.offset = offset, .count = 7, .payload_bytes = 99})))
+      seen.push_back(body);
+  }
+  for (int i = 0; i < 60; ++i) expected.push_back("m" + std::to_string(i));
+  EXPECT_EQ(seen, expected);
+  for (int i = 60; i < 100; ++i) expected.push_back("m" + std::to_string(i - 60));
+  advance(5000);
+  park(40, 3);
+  EXPECT_EQ(delayed(), 100u);
+  const uint64_t bytes = figure(&QueueFigures::delayed_bytes);
+  const std::string id = list({.offset = 50, .count = 1}).messages[0].id;
+  EXPECT_EQ(act({.act = WaitingAct::drop, .ids = {id}}).affected, 1u);
+  expected.erase(expected.begin() + 50);
+  EXPECT_EQ(figure(&QueueFigures::delayed_bytes), bytes - 3);
+  seen.clear();
+  for (int n = 0; n < 30; ++n) {
+    advance(1000);
+    for (auto got = get(); got; got = get()) {
+      seen.push_back(got->body);
+      settle(Outcome::ack, {*got});
+    }
+  }
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(delayed(), 0u);
+  EXPECT_EQ(figure(&QueueFigures::delayed_bytes), 0u);
+}
+
+TEST_F(Waiting, Rule21_AnOperatorsPurgeTakesWhatIsOnDiskAtOnce) {
+  store_->due().set_memory_budget(16);
+  due_budget_ = 16;
+  declare();
+  park(60, 3);
+  on_shard([&] { queue_->purge_delayed(); });
+  for (int i = 0; i < 50 && delayed() > 0; ++i) advance(10);  // by its timer
+  EXPECT_EQ(delayed(), 0u);
+  park(60, 3);
+  restart();
+  EXPECT_EQ(delayed(), 60u);
+  on_shard([&] { queue_->purge_delayed(); });
+  for (int i = 0; i < 50 && delayed() > 0; ++i) advance(10);  // by its timer
+  EXPECT_EQ(delayed(), 0u);
+  advance(2000);
+  EXPECT_EQ(get_body(), "-");
+}
+
 TEST_F(Waiting, Rule37_AQueueWhereNothingWaitsHasAnEmptyPage) {
   declare();
   const WaitingPage page = list();

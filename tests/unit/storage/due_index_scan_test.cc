@@ -85,6 +85,36 @@ class DueScan : public testing::Test {
     entry.position = {1, number, 0};
     index->add(entry);
   }
+  /// The same, to be read from elsewhere when they are asked for.
+  void add_cold(const std::multimap<uint64_t, uint32_t>& rest) {
+    if (rest.empty()) return;
+    ColdEntries entries;
+    entries.count = rest.size();
+    entries.first_due_ms = rest.begin()->first;
+    entries.last_due_ms = rest.rbegin()->first;
+    entries.ranks = static_cast<uint32_t>(rest.size());
+    struct Elsewhere {
+      std::multimap<uint64_t, uint32_t> rest;
+      uint32_t rank = 0;
+    };
+    auto elsewhere = std::make_shared<Elsewhere>(Elsewhere{rest});
+    entries.read = [this, elsewhere](size_t at_most, std::function<void(ColdRead)> done) {
+      work.push_back([this, elsewhere, at_most, done] {
+        ColdRead read;
+        while (read.entries.size() < at_most && !elsewhere->rest.empty()) {
+          DueEntry entry;
+          entry.due_ms = elsewhere->rest.begin()->first;
+          entry.position = {1, elsewhere->rest.begin()->second, 0};
+          read.entries.push_back({entry, elsewhere->rank++});
+          elsewhere->rest.erase(elsewhere->rest.begin());
+        }
+        read.left = elsewhere->rest.size();
+        if (read.left > 0) read.next_due_ms = elsewhere->rest.begin()->first;
+        shard.post([done, read] { done(read); });
+      });
+    };
+    index->add_cold(std::move(entries));
+  }
   std::vector<DueFound> scan(DueKey from, size_t skip, size_t count) {
     std::vector<DueFound> out;
     bool answered = false;
@@ -112,11 +142,16 @@ TEST_F(DueScan, Rule37_AScanTakesNothingAndIsInOrderOverMemoryAndDisk) {
   const uint64_t base = now() + 1'000'000;
   std::mt19937 random(5);
   std::multimap<uint64_t, uint32_t> model;
+  std::multimap<uint64_t, uint32_t> cold[4];
   for (uint32_t i = 0; i < 5000; ++i) {
     const uint64_t due = base + random() % 20'000;
-    add(due, random() % 3 == 0 ? 500 : random() % 1000, i);
+    if (i < 2000)
+      cold[i % 2 == 0 ? 3 : (due - base) / 7'000].emplace(due, i);
+    else
+      add(due, random() % 3 == 0 ? 500 : random() % 1000, i);
     model.emplace(due, i);
   }
+  for (const auto& some : cold) add_cold(some);
   settle();
   ASSERT_GT(table->rows.size(), 0u);
   std::vector<uint64_t> seen;
@@ -168,6 +203,15 @@ TEST_F(DueScan, Rule37_WhatIsErasedIsNeverTakenAndTheRestIsTakenOnceInOrder) {
       };
       for (int round = 0; round < 40; ++round) {
         add_some(random() % 200);
+        if (random() % 4 == 0) {
+          std::multimap<uint64_t, uint32_t> cold;
+          for (uint32_t i = random() % 300; i > 0; --i) {
+            const uint64_t due = now() + 1 + random() % 8'000;
+            cold.emplace(due, next);
+            alive[next++] = due;
+          }
+          add_cold(cold);
+        }
         if (random() % 2 == 0) settle();
         std::vector<DueFound> found;
         const DueKey from{now() + random() % 4000, 0};

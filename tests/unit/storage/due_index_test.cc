@@ -14,137 +14,10 @@
 #include "storage/due_store.h"
 #include "storage/rocks_stores_db.h"
 #include "tarrymq/runtime/shard.h"
+#include "unit/storage/due_index_world.h"
 
 namespace tarry {
 namespace {
-
-/// The table in memory, which can refuse.
-class FakeTable final : public DueTable {
- public:
-  bool put(uint64_t generation, std::span<const DueItem> items, bool) override {
-    if (refuse()) return false;
-    for (const auto& item : items) {
-      EXPECT_TRUE(rows.emplace(std::make_pair(generation, item.key()), item).second) << "put twice";
-      ++puts;
-    }
-    return true;
-  }
-  bool read(uint64_t generation, DueKey from, uint64_t until_due_ms, size_t count_max,
-            DuePage& page) override {
-    if (refuse()) return false;
-    for (auto row = rows.lower_bound({generation, from}); row != rows.end(); ++row) {
-      if (row->first.first != generation) break;
-      if (page.items.size() == count_max || row->second.due_ms > until_due_ms) {
-        page.next_due_ms = row->second.due_ms;
-        break;
-      }
-      page.items.push_back(row->second);
-    }
-    return true;
-  }
-  bool erase(uint64_t generation, DueKey before) override {
-    if (refuse()) return false;
-    rows.erase(rows.lower_bound({generation, DueKey{}}), rows.lower_bound({generation, before}));
-    return true;
-  }
-  bool erase_keys(uint64_t generation, std::span<const DueKey> keys) override {
-    if (refuse()) return false;
-    for (const DueKey& key : keys) rows.erase({generation, key});
-    return true;
-  }
-  bool refuse() { return refuse_percent > 0 && random() % 100 < refuse_percent; }
-
-  std::map<std::pair<uint64_t, DueKey>, DueItem> rows;
-  uint64_t puts = 0;
-  uint32_t refuse_percent = 0;
-  std::mt19937 random{7};
-};
-
-/// A shard on a manual clock, and a store thread that runs when the test says so.
-class DueIndexWorld {
- public:
-  explicit DueIndexWorld(size_t budget, std::unique_ptr<DueTable> table = nullptr)
-      : shard(ShardId(0), clock) {
-    if (!table) {
-      auto fake_table = std::make_unique<FakeTable>();
-      fake = fake_table.get();
-      table = std::move(fake_table);
-    }
-    store =
-        make_due_store(std::move(table), [this](Task task) { work.push_back(std::move(task)); });
-    store->set_memory_budget(budget);
-    open();
-  }
-  ~DueIndexWorld() {
-    index.reset();
-    settle();
-    EXPECT_EQ(core().in_memory(), 0) << "the budget's count went wrong";
-    if (fake && fake->refuse_percent == 0) {
-      EXPECT_TRUE(fake->rows.empty()) << "left in the table";
-    }
-  }
-  void open() {
-    index = DueIndex::create(*store, shard, QueueId(1), 0);
-    index->set_waker([this] { ++wakes; });
-  }
-  bool run_work() {
-    if (work.empty()) return false;
-    Task task = std::move(work.front());
-    work.pop_front();
-    task();
-    return true;
-  }
-  /// Until nothing is under way.
-  void settle() {
-    for (bool busy = true; busy;) {
-      busy = false;
-      while (run_work()) busy = true;
-      busy = shard.run_turn_for_test() || busy;
-    }
-  }
-  void advance(int64_t ms) {
-    clock.advance_ms(ms);
-    shard.run_turn_for_test();
-  }
-  uint64_t now() { return shard.now().floor_ms(); }
-  DueStoreCore& core() { return *static_cast<DueStoreImpl&>(*store).core(); }
-
-  ManualClock clock;
-  Shard shard;
-  std::deque<Task> work;
-  FakeTable* fake = nullptr;
-  std::unique_ptr<DueStore> store;
-  std::unique_ptr<DueIndex> index;
-  int wakes = 0;
-};
-
-DueEntry entry(uint64_t due_ms, uint32_t id, uint32_t delay_ms = 1) {
-  return {.due_ms = due_ms,
-          .position = {id / 1000, id % 1000, id * 7},
-          .counter = id + 1,
-          .delay_ms = delay_ms,
-          .body_bytes = id + 2,
-          .lane = static_cast<uint8_t>(id % 256),
-          .kind = static_cast<uint8_t>(id % 3)};
-}
-uint32_t id_of(const DueEntry& e) { return e.position.segment * 1000 + e.position.ordinal; }
-
-void expect_whole(const DueEntry& e) {
-  const auto id = id_of(e);
-  ASSERT_EQ(e.position.offset, id * 7);
-  ASSERT_EQ(e.counter, id + 1);
-  ASSERT_EQ(e.body_bytes, id + 2);
-  ASSERT_EQ(e.lane, id % 256);
-  ASSERT_EQ(e.kind, id % 3);
-}
-
-std::vector<uint32_t> take(DueIndexWorld& world, size_t count = 100) {
-  std::vector<DueEntry> out(count);
-  out.resize(world.index->take_due(world.now(), out));
-  std::vector<uint32_t> ids;
-  for (const auto& e : out) ids.push_back(id_of(e));
-  return ids;
-}
 
 TEST(DueIndex, EmptyHasNothing) {
   DueIndexWorld world(100);
@@ -316,12 +189,95 @@ TEST(DueIndex, SeveralIndexesShareTheBudget) {
   EXPECT_EQ(world.index->size(), 20'000u);
 }
 
+/// Entries that lie elsewhere and are read a few at a time, which may fail.
+struct ColdStore {
+  std::multimap<uint64_t, ColdRead::One> rest;  // by due time; those of one time in order of rank
+  uint32_t ranks = 0;
+
+  void add(const DueEntry& e) { rest.emplace(e.due_ms, ColdRead::One{e, ranks++}); }
+  ColdRead read(size_t at_most) {
+    ColdRead out;
+    while (out.entries.size() < at_most && !rest.empty()) {
+      out.entries.push_back(rest.begin()->second);
+      rest.erase(rest.begin());
+    }
+    out.left = rest.size();
+    if (!rest.empty()) out.next_due_ms = rest.begin()->first;
+    return out;
+  }
+};
+
+ColdReader cold_reader(DueIndexWorld& world, std::shared_ptr<ColdStore> store) {
+  return [&world, store](size_t at_most, std::function<void(ColdRead)> done) {
+    world.work.push_back([&world, store, at_most, done] {
+      ColdRead read;
+      if (world.fake->refuse())
+        read.good = false;
+      else
+        read = store->read(at_most);
+      world.shard.post([done, read] { done(read); });
+    });
+  };
+}
+
+ColdEntries cold_entries(DueIndexWorld& world, std::shared_ptr<ColdStore> store) {
+  ColdEntries entries;
+  entries.count = store->rest.size();
+  entries.ranks = store->ranks;
+  entries.first_due_ms = store->rest.begin()->first;
+  entries.last_due_ms = store->rest.rbegin()->first;
+  entries.read = cold_reader(world, std::move(store));
+  return entries;
+}
+
+TEST(DueIndex, ColdEntriesAreReadShortlyBeforeTheyAreDueAndNoEarlier) {
+  DueIndexWorld world(1000);
+  auto store = std::make_shared<ColdStore>();
+  for (uint32_t i = 0; i < 2000; ++i) store->add(entry(world.now() + 5000 + i * 10, i));
+  world.index->add_cold(cold_entries(world, store));
+  EXPECT_EQ(world.index->size(), 2000u);
+  EXPECT_EQ(world.index->next_due_ms(), world.now() + 5000);
+  EXPECT_EQ(world.index->last_due_ms(), world.now() + 5000 + 19'990);
+  world.settle();
+  EXPECT_EQ(store->rest.size(), 2000u);
+  for (int i = 0; i < 4; ++i) world.advance(1000);
+  world.settle();
+  EXPECT_EQ(store->rest.size(), 1500u);  // half of the budget
+  for (int i = 0; i < 60; ++i) world.advance(1000);
+  world.settle();
+  EXPECT_EQ(store->rest.size(), 1500u) << "read though nobody takes";
+  std::vector<DueEntry> out(300);
+  uint32_t next = 0;
+  for (int i = 0; i < 100; ++i) {
+    const size_t count = world.index->take_due(world.now(), out);
+    for (size_t n = 0; n < count; ++n) {
+      ASSERT_EQ(id_of(out[n]), next++);
+      expect_whole(out[n]);
+    }
+    world.settle();
+  }
+  EXPECT_EQ(next, 2000u);
+  EXPECT_GT(world.wakes, 0);
+}
+
+TEST(DueIndex, ColdEntriesThatVanishedAreCountedNoMore) {
+  DueIndexWorld world(1000);
+  auto store = std::make_shared<ColdStore>();
+  for (uint32_t i = 0; i < 10; ++i) store->add(entry(world.now() + i, i));
+  world.index->add_cold(cold_entries(world, store));
+  store->rest.clear();
+  world.settle();
+  EXPECT_EQ(world.index->size(), 0u);
+  EXPECT_EQ(world.index->next_due_ms(), std::nullopt);
+}
+
 /// Random adds, takes, clears, clock steps and progress of the store thread against a sorted
 /// multimap.
 class DueIndexModel {
  public:
-  DueIndexModel(uint64_t seed, uint32_t refuse_percent)
-      : random_(seed), world_(std::vector<size_t>{1, 2, 10, 64, 700}[seed % 5]) {
+  DueIndexModel(uint64_t seed, uint32_t refuse_percent, bool keeps = false)
+      : random_(seed), world_(std::vector<size_t>{1, 2, 10, 64, 700}[seed % 5]), keeps_(keeps) {
+    if (keeps) world_.index->set_cold_keeper(keeper());
     world_.fake->refuse_percent = refuse_percent;
     world_.fake->random.seed(static_cast<uint32_t>(seed));
   }
@@ -329,8 +285,10 @@ class DueIndexModel {
   void run(int steps) {
     for (int step = 0; step < steps && !testing::Test::HasFatalFailure(); ++step) {
       const uint64_t dice = pick(100);
-      if (dice < 35)
+      if (dice < 34)
         add(1 + pick(30));
+      else if (dice < 35)
+        add_cold(1 + pick(500));
       else if (dice < 55)
         take(1 + pick(40));
       else if (dice < 75)
@@ -346,6 +304,8 @@ class DueIndexModel {
     drain();
   }
 
+  uint64_t kept_count() const { return kept_count_; }
+
  private:
   uint64_t pick(uint64_t n) { return random_() % n; }
 
@@ -360,9 +320,39 @@ class DueIndexModel {
       }
       if (pick(10) == 0)
         due = world_.now() - pick(5000) + pick(30'000);  // an expiry, or overdue at a start
-      world_.index->add(entry(due, next_id_, delay));
+      DueEntry added = entry(due, next_id_, delay);
+      added.lane = keeps_ ? 0 : added.lane;
+      added.stored = keeps_ && pick(10) > 0;
+      world_.index->add(added);
       model_.emplace(due, next_id_++);
     }
+  }
+
+  /// Keeps what it is asked to, mostly.
+  ColdKeeper keeper() {
+    return [this](uint8_t lane, uint32_t segment, std::span<const DueEntry> entries) -> ColdReader {
+      if (pick(4) == 0) return {};
+      auto& store = kept_[{lane, segment}];
+      if (!store) store = std::make_shared<ColdStore>();
+      for (const DueEntry& e : entries) {
+        EXPECT_TRUE(e.stored);
+        store->rest.emplace(e.due_ms, ColdRead::One{e, e.position.ordinal});
+      }
+      kept_count_ += entries.size();
+      return cold_reader(world_, store);
+    };
+  }
+
+  void add_cold(uint64_t count) {
+    auto store = std::make_shared<ColdStore>();
+    const uint64_t spread = uint64_t{1} << pick(16);
+    for (; count > 0; --count) {
+      const uint64_t due = world_.now() - pick(2000) + pick(spread);
+      store->add(entry(due, next_id_, 500));
+      model_.emplace(due, next_id_++);
+      store->ranks += pick(3) == 0;  // not every rank is there
+    }
+    world_.index->add_cold(cold_entries(world_, store));
   }
 
   /// Entries of one due time may come in any order only if this says so; all else is exact.
@@ -371,6 +361,7 @@ class DueIndexModel {
     out.resize(world_.index->take_due(world_.now(), out));
     for (const auto& e : out) {
       EXPECT_LE(e.due_ms, world_.now()) << "early";
+      if (keeps_ && take_of_its_time(e)) continue;
       if (model_.empty() || model_.begin()->first != e.due_ms ||
           model_.begin()->second != id_of(e)) {
         ADD_FAILURE() << "due " << e.due_ms << " id " << id_of(e) << ", expected "
@@ -385,8 +376,20 @@ class DueIndexModel {
     return out.size();
   }
 
+  /// What became cold comes in another order among those of one time.
+  bool take_of_its_time(const DueEntry& e) {
+    if (model_.empty() || model_.begin()->first != e.due_ms) return false;
+    const auto [from, to] = model_.equal_range(e.due_ms);
+    const auto at = std::find_if(from, to, [&](const auto& p) { return p.second == id_of(e); });
+    if (at == to) return false;
+    EXPECT_EQ(e.counter, id_of(e) + 1);
+    model_.erase(at);
+    return true;
+  }
+
   void clear() {
     world_.index->clear();
+    kept_.clear();
     model_.clear();
   }
 
@@ -418,6 +421,9 @@ class DueIndexModel {
   std::multimap<uint64_t, uint32_t> model_;
   uint32_t next_id_ = 0;
   bool failed_ = false;
+  const bool keeps_;
+  std::map<std::pair<uint8_t, uint32_t>, std::shared_ptr<ColdStore>> kept_;
+  uint64_t kept_count_ = 0;
 };
 
 TEST(DueIndex, AgreesWithAModelOverRandomOperations) {
@@ -425,6 +431,17 @@ TEST(DueIndex, AgreesWithAModelOverRandomOperations) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     DueIndexModel(seed, 0).run(1500);
   }
+}
+
+TEST(DueIndex, AgreesWithAModelWhenWhatIsStoredLeavesMemory) {
+  uint64_t kept = 0;
+  for (uint64_t seed = 1; seed <= 150 && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    DueIndexModel model(seed, seed % 3 == 0 ? 20 : 0, true);
+    model.run(1500);
+    kept += model.kept_count();
+  }
+  EXPECT_GT(kept, 10'000u);
 }
 
 TEST(DueIndex, LosesAndDoublesNothingWhenTheTableRefuses) {
