@@ -5,6 +5,7 @@ The disk alarm is raised by a file that takes the room away, and ends when the f
 """
 import json
 import os
+import struct
 import sys
 import time
 import urllib.request
@@ -16,6 +17,7 @@ from wire_client import DEADLINE_S, Client, queue_declare  # noqa: E402
 from wire import Confirm, Delivery, Gone, Method, short  # noqa: E402
 
 GB = 1 << 30
+DURABLE_EXCLUSIVE = 6  # flags of queue.declare
 BLOCKED, UNBLOCKED = (0, 10, 60), (0, 10, 61)
 
 
@@ -108,9 +110,13 @@ def disk():
             raise Skip("less than 3 GB are free")
         with Broker(folder, "--disk-free-min-bytes", str(free - GB)) as broker:
             one, early, consumer = publisher(broker), publisher(broker), publisher(broker)
-            queue = consumer.temp(name="q-alarm")
-            early.publish(1, "", queue, b"early", flush=True)
-            check(early.next(Confirm).ok, "refused before the alarm")
+            plain = Client(broker.amqp, capabilities=["connection.blocked"])  # no confirms: a loss would be silent
+            queue = consumer.temp(name="q-alarm", flags=DURABLE_EXCLUSIVE)
+            dying = consumer.temp({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}, "q-dying", DURABLE_EXCLUSIVE)
+            for key, body in ((queue, b"early"), (dying, b"dead")):
+                early.publish(1, "", key, body, flush=True)
+                check(early.next(Confirm).ok, "refused before the alarm")
+            held = consumer.get(dying, no_ack=False)
             hog = os.open(os.path.join(folder, "hog"), os.O_CREAT | os.O_WRONLY)
             try:
                 try:
@@ -119,6 +125,16 @@ def disk():
                     raise Skip("cannot take room away: %s" % error)
                 reason = told(early, BLOCKED)
                 check(b"disk" in reason, "reason %r" % reason)
+                consumer.consume(1, queue, "t")
+                d = consumer.next(Delivery)
+                check(d.body == b"early", "%s" % (d,))
+                consumer.ack(1, d.tag)
+                # There is room still: what was under way when publishers were stopped is not lost.
+                consumer.method(1, 60, 90, struct.pack(">QB", held.tag, 0))
+                plain.publish(1, "", queue, b"plain", flush=True)
+                told(plain, BLOCKED)
+                under_way = sorted(consumer.next(Delivery).body for _ in range(2))
+                check(under_way == [b"dead", b"plain"], "%s" % under_way)
                 confirms, last = {}, 0
                 while last in confirms or not last:  # the first one that comes under the alarm is the last one that is taken
                     check(last < 20, "all were taken: %s" % confirms)
@@ -126,10 +142,6 @@ def disk():
                     one.publish(1, "", queue, b"%d" % last, flush=True)
                     confirms.update(confirmed(one, 0.5, confirms))
                 told(one, BLOCKED)
-                consumer.consume(1, queue, "t")
-                d = consumer.next(Delivery)
-                check(d.body == b"early", "%s" % (d,))
-                consumer.ack(1, d.tag)
                 consumer.sync()
                 early.sync()  # told, but it may do all but publish
             finally:

@@ -83,7 +83,7 @@ uint64_t QueueActor::delay_of(const LateReject& rejected, uint32_t counter) {
 /// `record` is given if it may expire.
 void QueueActor::park(Lane& lane, const LateReject& rejected, const RecordView* record) {
   const uint32_t counter = rejected.counter == UINT32_MAX ? UINT32_MAX : rejected.counter + 1;
-  if (identity_.durable && store_.store().disk_alarm()) {
+  if (identity_.durable && store_.store().refuses_appends()) {
     home_.impl().log->warn(
         "{}: its retry queue cannot store a message (no room on the disk or it fails), the message "
         "is requeued without delay",

@@ -169,7 +169,7 @@ void QueueActor::park_given(std::span<const GivenMessage> messages,
     outcome.error = PeerError::precondition_failed(
         text_of(" has no retries: nothing can wait there (x-delayed-retry-min is missing in its "
                 "declaration)"));
-  } else if (identity_.durable && store_.store().disk_alarm()) {
+  } else if (identity_.durable && store_.store().refuses_appends()) {
     outcome.error = PeerError::soft(506, text_of(": there is no room on the disk, or it fails"));
   }
   if (outcome.error) return done(std::move(outcome));

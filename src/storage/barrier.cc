@@ -134,15 +134,22 @@ void Barrier::thread_main() {
 void Barrier::check_free_space() {
   auto free = files_.free_bytes(options_.data_dir);
   low_space_ = free && *free < options_.disk_free_min_bytes;
+  no_space_ = free && *free < (options_.disk_free_min_bytes + 1) / 2;
   update_alarm();
 }
 
 void Barrier::update_alarm() {
   bool on = low_space_ || any_failing_;
-  if (alarm_.exchange(on) == on) return;
   std::string why = !on ? "there is room again" : any_failing_ ? failure_ : "too little free space";
+  // Publishers stop at the first mark. What was under way then, dead letters and retries go on
+  // below it: to refuse those while there is room would lose them.
+  bool refuses = no_space_ || any_failing_;
+  if (refuses_.exchange(refuses) != refuses && refuses) {
+    log_for("storage")->error("appends are refused until there is room: {}", why);
+  }
+  if (alarm_.exchange(on) == on) return;
   if (on) {
-    log_for("storage")->error("disk alarm: {}; appends are refused until it is over", why);
+    log_for("storage")->error("disk alarm: {}", why);
   } else {
     log_for("storage")->warn("disk alarm is over: {}", why);
   }

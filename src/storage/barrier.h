@@ -94,6 +94,7 @@ class Barrier {
   /// Called once, or by the destructor.
   bool finish();
   bool disk_alarm() const { return alarm_.load(std::memory_order_relaxed); }
+  bool refuses_appends() const { return refuses_.load(std::memory_order_relaxed); }
   void on_disk_alarm(std::function<void(bool, const std::string&)> listener);
   const std::shared_ptr<OpenFiles>& open_files() { return open_files_; }
 
@@ -135,9 +136,9 @@ class Barrier {
   bool stopping_ = false, in_round_ = false;
   std::function<void(bool, const std::string&)> listener_;
 
-  std::atomic<bool> alarm_{false};
+  std::atomic<bool> alarm_{false}, refuses_{false};
   bool lost_ = false;  // a shard left before all of its was written; under the mutex
-  bool low_space_ = false, any_failing_ = false;
+  bool low_space_ = false, no_space_ = false, any_failing_ = false;
   std::string failure_;
   std::chrono::steady_clock::time_point next_space_check_{}, next_retry_{};
   std::thread thread_;

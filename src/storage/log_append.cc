@@ -76,7 +76,7 @@ Chunk& LogState::chunk_for(Segment& segment, uint32_t bytes) {
 }
 
 Result<Position> LogState::append(const RecordParts& parts) {
-  if (options.durable && shard_.store().disk_alarm()) [[unlikely]] {
+  if (options.durable && shard_.store().refuses_appends()) [[unlikely]] {
     return make_error_code(StoreError::disk_full);
   }
   uint32_t bytes = record_bytes(parts);

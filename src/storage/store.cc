@@ -288,6 +288,7 @@ void Store::remove_queue_directory(QueueId id) {
 
 void Store::on_store_thread(Task work) { impl_->store_thread.run(std::move(work)); }
 bool Store::disk_alarm() const { return impl_->barrier->disk_alarm(); }
+bool Store::refuses_appends() const { return impl_->barrier->refuses_appends(); }
 void Store::on_disk_alarm(std::function<void(bool, const std::string&)> listener) {
   impl_->barrier->on_disk_alarm(std::move(listener));
 }

@@ -114,7 +114,7 @@ TEST(StorageFault, WhileTheDiskIsFullAppendsAreRefusedAndWaitersWaitThenAllGoesO
   w.check();
 }
 
-TEST(StorageFault, LittleFreeSpaceRaisesTheAlarm) {
+TEST(StorageFault, LittleFreeSpaceRaisesTheAlarmAndHalfOfItRefusesAppends) {
   (void)set_log_level("off");
   FaultyFileSystem fs;
   ASSERT_EQ(fs.make_directory("/d"), FileError{});
@@ -122,14 +122,20 @@ TEST(StorageFault, LittleFreeSpaceRaisesTheAlarm) {
   ASSERT_TRUE(w.start());
   bool on = false;
   w.store().on_disk_alarm([&](bool now, const std::string&) { on = now; });
-  fs.set_free_bytes(1000);
+  const uint64_t least = StoreOptions{}.disk_free_min_bytes;
+  fs.set_free_bytes(least - 1);
   w.store().impl().barrier->check_free_space();
   EXPECT_TRUE(on);
-  EXPECT_FALSE(w.append(1));
+  EXPECT_TRUE(w.append(1));  // publishers are stopped; what is under way is not lost
+  EXPECT_TRUE(w.commit());
+  fs.set_free_bytes(least / 2 - 1);
+  w.store().impl().barrier->check_free_space();
+  EXPECT_TRUE(on);
+  EXPECT_FALSE(w.append(2));
   fs.set_free_bytes(1ull << 40);
   w.store().impl().barrier->check_free_space();
   EXPECT_FALSE(on);
-  EXPECT_TRUE(w.append(1));
+  EXPECT_TRUE(w.append(2));
 }
 
 TEST(StorageFault, DamageInsideIsReportedSkippedAndNeverServed) {

@@ -28,7 +28,8 @@ struct StoreOptions {
   Durability durability = Durability::fsync;
   uint64_t tail_memory_bytes = 64ull
                                << 20;  // all tail chunks of the process; above it logs write early
-  uint64_t disk_free_min_bytes = 50ull << 20;  // below it the disk alarm is on: appends are refused
+  uint64_t disk_free_min_bytes =
+      50ull << 20;  // below it the disk alarm is on; below half of it appends are refused
   /// A segment with more parked records than this is only counted at start, and what is in its ack
   /// log is read again when it comes due.
   uint32_t parked_listed_max = 1024;
@@ -71,6 +72,9 @@ class Store {
   /// True while less than disk_free_min_bytes are free or writes fail. Any thread. `listener` is
   /// called on a thread of the store's at each change.
   bool disk_alarm() const;
+  /// True while writes fail or less than half of disk_free_min_bytes is free: durable logs take
+  /// nothing more. Any thread.
+  bool refuses_appends() const;
   void on_disk_alarm(std::function<void(bool on, const std::string& why)> listener);
 
   struct Impl;
