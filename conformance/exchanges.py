@@ -455,6 +455,32 @@ def dedup_in_a_transaction(c):
     check(depth(c, queue) == 1, "%d messages" % depth(c, queue))
 
 
+def dedup_and_what_was_not_taken(c):
+    """Who is told that his message went nowhere sends it again: that is no duplicate."""
+    c.exchange("dd-again", "fanout", {"x-message-deduplication": True})
+    c.confirm(1)
+    again = {"x-deduplication-header": "again"}
+    c.send_headers("dd-again", "", again, mandatory=True)
+    confirmed(c, 1)
+    check([e for e in c.kept if isinstance(e, Returned)], "not returned")
+    full = c.temp({"x-max-length": 1, "x-overflow": "reject-publish"})
+    c.bind(full, "dd-again")
+    c.send_headers("dd-again", "", again)
+    confirmed(c, 1)
+    check(depth(c, full) == 1, "taken for a duplicate of what was returned")
+    refused = {"x-deduplication-header": "refused"}
+    c.send_headers("dd-again", "", refused)
+    check(not c.next(Confirm).ok, "not refused")
+    check(c.get(full), "nothing in the queue")
+    c.send_headers("dd-again", "", refused)
+    confirmed(c, 1)
+    check(depth(c, full) == 1, "taken for a duplicate of what was refused")
+    check(c.get(full), "nothing in the queue")
+    c.send_headers("dd-again", "", refused)  # now it is one
+    confirmed(c, 1)
+    check(depth(c, full) == 0, "a duplicate was taken")
+
+
 def dedup_arguments(c):
     for args in ({"x-cache-size": 5}, {"x-cache-ttl": 5}, {"x-deduplication-header": "h"}, {"x-cache-size": 0}, {"x-cache-size": "5"},
                  {"x-cache-ttl": 0}, {"x-cache-ttl": -5}, {"x-deduplication-header": 5}, {"x-deduplication-header": ""}):
@@ -484,6 +510,7 @@ CHECKS = (
     ("deduplication in a queue", dedup_in_a_queue),
     ("deduplication in an exchange", dedup_in_an_exchange),
     ("deduplication in a transaction", dedup_in_a_transaction),
+    ("deduplication and what was returned or refused", dedup_and_what_was_not_taken),
     ("arguments of deduplication", dedup_arguments),
 )
 

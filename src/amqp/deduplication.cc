@@ -50,11 +50,25 @@ Result<std::optional<Deduplication>, ArgumentComplaint> deduplication_of(
   return std::optional<Deduplication>(std::move(out));
 }
 
-bool Deduplicator::seen_before(ByteSpan headers, uint64_t now_ms) {
+std::optional<std::string> Deduplicator::value_of(ByteSpan headers) const {
   const auto field = find_field(headers, settings_.header);
-  if (!field) return false;
+  if (!field) return std::nullopt;
+  // Clients write a number in as few bytes as it needs, or always in eight.
+  if (const auto number = field_integer(*field)) return "i" + std::to_string(*number);
   std::string value(1, field->type);
   value.append(as_text(field->value));
+  return value;
+}
+
+void Deduplicator::forget(const std::string& value) {
+  const auto found = seen_.find(value);
+  if (found == seen_.end()) return;
+  const auto entry = found->second;
+  seen_.erase(found);  // first: its key borrows from the entry
+  by_age_.erase(entry);
+}
+
+bool Deduplicator::seen_before(std::string value, ByteSpan headers, uint64_t now_ms) {
   if (auto found = seen_.find(value); found != seen_.end()) {
     if (now_ms < found->second->expires_ms) return true;
     const auto entry = found->second;

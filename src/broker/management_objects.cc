@@ -349,8 +349,11 @@ void ManagementFace::publish(const Login& login, PublishMessage message, Answer<
         std::vector<std::shared_ptr<QueueHandle>> targets;
         auto routed = face.route(*actor.login, sent->exchange, sent->routing_key, &*view, targets);
         if (!routed) return done(routed.error());
-        if (routed->deduplicates && face.seen_before(sent->exchange, *view))
+        std::string noted;
+        if (routed->deduplicates && !targets.empty() &&
+            face.seen_before(sent->exchange, *view, noted)) {
           return done(success(false));
+        }
         if (routed->figures) routed->figures->add(1, targets.size());
         std::string header = view->has_bcc ? without_bcc(sent->header, *view) : sent->header;
         std::string route;

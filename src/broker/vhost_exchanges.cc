@@ -331,12 +331,18 @@ Result<Routed, PeerError> VhostFace::route(const Login& login, std::string_view 
   return routed;
 }
 
-bool VhostFace::seen_before(std::string_view exchange, const PropertiesView& properties) {
+bool VhostFace::seen_before(std::string_view exchange, const PropertiesView& properties,
+                            std::string& value) {
   std::shared_lock lock(core_.registry.mutex);
   Exchange* found = vhost_->find_exchange(exchange);
   return found &&
          found->seen_before(properties.headers,
-                            static_cast<uint64_t>(core_.clock.steady_now().ns / 1'000'000));
+                            static_cast<uint64_t>(core_.clock.steady_now().ns / 1'000'000), value);
+}
+
+void VhostFace::forget_seen(std::string_view exchange, const std::string& value) {
+  std::shared_lock lock(core_.registry.mutex);
+  if (Exchange* found = vhost_->find_exchange(exchange)) found->forget_seen(value);
 }
 
 }  // namespace tarry

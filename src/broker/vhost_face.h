@@ -40,7 +40,9 @@ class VhostFace final : public VhostPort {
                                   std::string_view routing_key, const PropertiesView* properties,
                                   std::vector<std::shared_ptr<QueueHandle>>& targets) override;
   Result<void, PeerError> may_open_channel(const Login& login) override;
-  bool seen_before(std::string_view exchange, const PropertiesView& properties) override;
+  bool seen_before(std::string_view exchange, const PropertiesView& properties,
+                   std::string& value) override;
+  void forget_seen(std::string_view exchange, const std::string& value) override;
   void connection_closed(ConnectionId connection) override;
 
   /// As declare_queue, but for names that only the broker may give (amq.gen-... from an export).

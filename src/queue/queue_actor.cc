@@ -147,6 +147,7 @@ void QueueActor::publish(const PublishRequest& request) {
   const bool alone = lane->log->fresh_count() == 0;
   const auto position = lane->log->append(parts);
   if (!position) [[unlikely]] {
+    if (deduplicator_) forget_seen(request);
     if (confirm) add_confirm(confirms_, request, true, true);
     return schedule();
   }
@@ -168,6 +169,12 @@ void QueueActor::publish(const PublishRequest& request) {
 bool QueueActor::is_duplicate(const PublishRequest& request) {
   const auto view = PropertiesView::parse(request.header);
   return view && deduplicator_->seen_before(view->headers, now_floor_ms_);
+}
+
+void QueueActor::forget_seen(const PublishRequest& request) {
+  const auto view = PropertiesView::parse(request.header);
+  if (!view) return;
+  if (const auto value = deduplicator_->value_of(view->headers)) deduplicator_->forget(*value);
 }
 
 void QueueActor::close_move(const Origin& origin) {

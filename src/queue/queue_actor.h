@@ -196,6 +196,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void publish_figures();
   void forget_if_empty();
   bool is_duplicate(const PublishRequest& request);
+  void forget_seen(const PublishRequest& request);
   std::string text_of(std::string_view rest) const;  // "queue 'q' in vhost '/' <rest>"
   uint64_t ready() const;
   uint64_t ready_bytes() const;

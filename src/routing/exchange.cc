@@ -220,10 +220,19 @@ std::optional<std::string> Exchange::alternate() const {
   return policy_alternate_;
 }
 
-bool Exchange::seen_before(ByteSpan headers, uint64_t now_ms) {
+bool Exchange::seen_before(ByteSpan headers, uint64_t now_ms, std::string& value) {
   if (!deduplicator_) return false;
   std::lock_guard lock(deduplicator_mutex_);
-  return deduplicator_->seen_before(headers, now_ms);
+  auto found = deduplicator_->value_of(headers);
+  if (!found) return false;
+  value = *found;
+  return deduplicator_->seen_before(std::move(*found), headers, now_ms);
+}
+
+void Exchange::forget_seen(const std::string& value) {
+  if (!deduplicator_) return;
+  std::lock_guard lock(deduplicator_mutex_);
+  deduplicator_->forget(value);
 }
 
 void Exchange::set_policy_alternate(std::optional<std::string> name) {

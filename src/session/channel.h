@@ -1,7 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -104,6 +106,8 @@ class Channel {
   /// `whole_header`: with BCC, for those that only hold it.
   void post(const RouteTargets& targets, PublishRequest& request, bool mandatory,
             ByteSpan whole_header);
+  bool is_duplicate(const RouteTargets& targets, ByteSpan route, const PropertiesView& view);
+  void settle_noted(uint64_t tag, bool multiple, bool ack);
   void return_unroutable(ByteSpan route, ByteSpan header, ByteSpan body);
 
   // own_word.cc
@@ -198,6 +202,11 @@ class Channel {
   std::unique_ptr<Confirms> confirms_;  // confirm.select
   std::unique_ptr<Transaction> tx_;     // tx.select
   uint64_t tx_publish_number_ = 0;
+  struct Noted {
+    std::string exchange, value;
+  };
+  std::optional<Noted> noted_;          // by an exchange that deduplicates, of the publish at hand
+  std::map<uint64_t, Noted> noted_in_;  // by publish number, until its queues have answered
 
   uint64_t delivery_tag_ = 0;  // last given
   Unacked unacked_;

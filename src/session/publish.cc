@@ -267,11 +267,11 @@ void Channel::publish(ByteSpan route, bool mandatory, const PropertiesView& view
   request.persistent = view.delivery_mode == 2;
   request.priority = view.priority;
   request.has_delivery_count = view.has_delivery_count;
-  if (routed_.deduplicates && connection_.vhost().seen_before(split_route(route).exchange, view)) {
+  if (routed_.nowhere && mandatory) {
+    asked_targets_.clear();
+  } else if (routed_.deduplicates && is_duplicate(*targets, route, view)) {
     asked_targets_.clear();  // a route that deduplicates is not in the cache
     routed_.suppressed = true;
-  } else if (routed_.nowhere && mandatory) {
-    asked_targets_.clear();
   }
   post(*targets, request, mandatory, header);
 }
@@ -294,7 +294,10 @@ void Channel::post(const RouteTargets& targets, PublishRequest& request, bool ma
     request.channel = number;
     request.channel_serial = serial;
     request.from = connection_.requester();
+    if (noted_) [[unlikely]]
+      noted_in_.emplace(request.publish_number, std::move(*noted_));
   }
+  noted_.reset();
   if (!routed_.held) [[likely]] {
     for (const auto& queue : targets) queue->publish(request);
     return;
@@ -304,6 +307,29 @@ void Channel::post(const RouteTargets& targets, PublishRequest& request, bool ma
     request.header = queue->identity.holds_for.empty() ? shown : whole_header;
     queue->publish(request);
   }
+}
+
+/// What reaches no queue is not noted, nor is what a queue refuses (settle_noted): the publisher is
+/// told so and sends it again.
+bool Channel::is_duplicate(const RouteTargets& targets, ByteSpan route,
+                           const PropertiesView& view) {
+  if (targets.empty()) return false;
+  const std::string_view exchange = split_route(route).exchange;
+  std::string value;
+  if (connection_.vhost().seen_before(exchange, view, value)) return true;
+  if (!value.empty()) noted_ = Noted{std::string(exchange), std::move(value)};
+  return false;
+}
+
+void Channel::settle_noted(uint64_t tag, bool multiple, bool ack) {
+  const auto end = noted_in_.upper_bound(tag);
+  const auto begin = multiple ? noted_in_.begin() : noted_in_.lower_bound(tag);
+  if (!ack) {
+    for (auto it = begin; it != end; ++it) {
+      connection_.vhost().forget_seen(it->second.exchange, it->second.value);
+    }
+  }
+  noted_in_.erase(begin, end);
 }
 
 void Channel::return_unroutable(ByteSpan route, ByteSpan header, ByteSpan body) {
@@ -324,7 +350,12 @@ void Channel::on_confirm(const ConfirmRange& range) {
   } else if (tx_ && tx_->committing) {
     const uint64_t count = range.last - range.first + 1;
     tx_->stores_left -= std::min(tx_->stores_left, count);
-    if (range.refused) tx_->refused += count;
+    if (range.refused) {
+      tx_->refused += count;
+      for (uint64_t n = range.first; n <= range.last && !noted_in_.empty(); ++n) {
+        settle_noted(n, false, false);
+      }
+    }
   }
   connection_.touch(*this);
 }
@@ -332,6 +363,8 @@ void Channel::on_confirm(const ConfirmRange& range) {
 void Channel::flush_confirms() {
   if (!confirms_ || !confirms_->dirty()) return;
   confirms_->flush([this](uint64_t tag, bool multiple, bool ack) {
+    if (!noted_in_.empty()) [[unlikely]]
+      settle_noted(tag, multiple, ack);
     if (ack) {
       connection_.send(number, method::BasicAck{tag, multiple});
     } else {

@@ -93,6 +93,7 @@ void Channel::continue_commit() {
 }
 
 void Channel::commit_done() {
+  noted_in_.clear();
   tx_->committing = false;
   tx_->syncing = false;
   connection_.send(number, method::TxCommitOk{});

@@ -43,7 +43,16 @@ class Deduplicator {
   /// True if a message with this value was seen and has not expired. Else it is noted: for the
   /// message's own x-cache-ttl (an integer, ms) if it has one, else for the settings'. The oldest
   /// leaves when the cache is full. `headers`: a checked header table, may be empty.
-  bool seen_before(ByteSpan headers, uint64_t now_ms);
+  bool seen_before(ByteSpan headers, uint64_t now_ms) {
+    auto value = value_of(headers);
+    return value && seen_before(std::move(*value), headers, now_ms);
+  }
+  bool seen_before(std::string value, ByteSpan headers, uint64_t now_ms);
+  /// What of a message is compared: its header as bytes, integers of all types alike. None: it has
+  /// no such header.
+  std::optional<std::string> value_of(ByteSpan headers) const;
+  /// The message was not taken after all: its publisher will come again with it.
+  void forget(const std::string& value);
   size_t size() const { return by_age_.size(); }
 
  private:

@@ -158,7 +158,10 @@ class Exchange {
 
   bool deduplicates() const { return deduplicator_ != nullptr; }
   /// Deduplicator::seen_before. Only when the message is published for good, and once for each.
-  bool seen_before(ByteSpan headers, uint64_t now_ms);
+  /// `value`: what was noted of it, empty if nothing was.
+  bool seen_before(ByteSpan headers, uint64_t now_ms, std::string& value);
+  /// Deduplicator::forget.
+  void forget_seen(const std::string& value);
 
   /// Where messages go that match nothing; empty: nowhere. Begins as argument `alternate-exchange`;
   /// a policy may give one where the argument is missing (the argument wins).

@@ -156,10 +156,15 @@ class VhostPort {
   virtual Result<void, PeerError> may_open_channel(const Login&) { return {}; }
 
   /// The exchange deduplicates, and has seen such a message: it is not to be published, but is
-  /// confirmed. Else it has seen this one now.
-  virtual bool seen_before(std::string_view exchange, const PropertiesView& properties) {
-    (void)exchange, (void)properties;
+  /// confirmed. Else it has seen this one now; `value` is what it noted, if anything.
+  virtual bool seen_before(std::string_view exchange, const PropertiesView& properties,
+                           std::string& value) {
+    (void)exchange, (void)properties, (void)value;
     return false;
+  }
+  /// A queue refused what was noted: who publishes it again shall not be taken for a duplicate.
+  virtual void forget_seen(std::string_view exchange, const std::string& value) {
+    (void)exchange, (void)value;
   }
 
   /// The connection is gone: delete its exclusive queues.

@@ -120,5 +120,26 @@ TEST(Deduplicator, ValuesOfAnotherTypeAreOthersAndNoHeaderIsNoDuplicate) {
   EXPECT_FALSE(d.seen_before({}, 0));
 }
 
+TEST(Deduplicator, ANumberIsTheSameInEveryIntegerType) {
+  Deduplicator d({10, std::nullopt, "h"});
+  EXPECT_FALSE(seen(d, table_with("h", FieldValue::int32(5)), 0));
+  EXPECT_TRUE(seen(d, table_with("h", FieldValue::int64(5)), 0));
+  EXPECT_FALSE(seen(d, table_with("h", FieldValue::int64(-5)), 0));
+  EXPECT_FALSE(seen(d, table_with("h", FieldValue::text("5")), 0));
+  EXPECT_FALSE(seen(d, table_with("h", FieldValue::text("i5")), 0));
+  EXPECT_TRUE(seen(d, table_with("h", FieldValue::int32(-5)), 0));
+}
+
+TEST(Deduplicator, WhatIsForgottenMayComeAgain) {
+  Deduplicator d({10, std::nullopt, "h"});
+  const std::string a = table_with("h", FieldValue::text("a"));
+  EXPECT_FALSE(seen(d, a, 0));
+  d.forget(*d.value_of(as_bytes(a)));
+  EXPECT_EQ(d.size(), 0u);
+  d.forget(*d.value_of(as_bytes(a)));
+  EXPECT_FALSE(seen(d, a, 0));
+  EXPECT_TRUE(seen(d, a, 0));
+}
+
 }  // namespace
 }  // namespace tarry

@@ -154,5 +154,25 @@ TEST_F(QueueWorld, ADuplicateIsConfirmedAndNotKept) {
   EXPECT_EQ(confirmed, 3u);
 }
 
+TEST_F(QueueWorld, WhatTheDiskRefusedIsNoDuplicateWhenItComesAgain) {
+  identity_.deduplication = Deduplication{};
+  declare();
+  auto with = [](const char* value, uint64_t number) {
+    Message m;
+    m.publish_number = number;
+    m.headers.set("x-deduplication-header", FieldValue::text(value));
+    return m;
+  };
+  files_.full = true;
+  wait_until([&] { return store_->refuses_appends(); });
+  publish(with("a", 1));
+  EXPECT_EQ(ready(), 0u);
+  files_.full = false;
+  wait_until([&] { return !store_->refuses_appends(); });
+  publish(with("a", 2));
+  publish(with("a", 3));
+  EXPECT_EQ(ready(), 1u);
+}
+
 }  // namespace
 }  // namespace tarry::test
