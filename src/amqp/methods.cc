@@ -5,6 +5,7 @@
 
 #include "amqp/method_reader.h"
 #include "tarrymq/amqp/method_writer.h"
+#include "tarrymq/runtime/utf8.h"
 
 namespace tarry {
 
@@ -88,16 +89,41 @@ PeerError method_error(uint16_t code, uint32_t id, std::string text) {
   return error;
 }
 
+/// Names and keys are text: JSON and definitions could not give others back.
+class NameReader : public MethodReader {
+ public:
+  using MethodReader::MethodReader;
+  void short_text(std::string_view& v) {
+    MethodReader::short_text(v);
+    text_ &= is_utf8(v);
+  }
+  bool text() const { return text_; }
+
+ private:
+  bool text_ = true;
+};
+
+constexpr bool has_names(uint32_t id) {
+  const uint16_t of = method_id::klass(id);
+  return of == method_id::klass(method_id::exchange_declare) ||
+         of == method_id::klass(method_id::queue_declare) || id == method_id::basic_consume ||
+         id == method_id::connection_open;
+}
+
 template <class M>
 Result<Method, PeerError> parse_as(ByteSpan payload) {
   M parsed;
-  MethodReader reader(payload.subspan(4));
+  NameReader reader(payload.subspan(4));
   M::fields(parsed, reader);
   if (reader.cut() || reader.left() != 0) return method_syntax_error(payload);
   if (reader.table_fault()) {
     return method_error(
         reply::frame_error, M::id,
         "malformed table in the arguments of " + method_name(M::id) + ": " + *reader.table_fault());
+  }
+  if (has_names(M::id) && !reader.text()) {
+    return method_error(reply::frame_error, M::id,
+                        "malformed UTF-8 in a name of " + method_name(M::id));
   }
   return Method(parsed);
 }
@@ -126,11 +152,11 @@ std::string method_name(uint32_t id) {
 PeerError method_syntax_error(ByteSpan payload) {
   const uint32_t id = peek_method_id(payload);
   if (payload.size() < 4) {
-    return method_error(reply::syntax_error, 0,
+    return method_error(reply::frame_error, 0,
                         "method frame of " + std::to_string(payload.size()) +
                             " bytes, at least 4 expected for class and method");
   }
-  return method_error(reply::syntax_error, id,
+  return method_error(reply::frame_error, id,
                       "cannot decode the arguments of " + method_name(id) +
                           ": they are cut, or longer "
                           "than they say (" +

@@ -1,9 +1,11 @@
 #include "http/http_connection.h"
 
+#include <algorithm>
 #include <boost/beast/http/read.hpp>
 
 #include "tarrymq/runtime/limit_hits.h"
 #include "tarrymq/runtime/log.h"
+#include "tarrymq/runtime/utf8.h"
 
 namespace tarry::http {
 
@@ -183,6 +185,11 @@ void HttpConnection::on_head(error_code ec) {
     keep_alive_ = false;
     return respond(Response::bad_request(
         "malformed path: it must begin with / and each % be followed by two hex digits"));
+  }
+  if (request_->method == Method::put && !std::ranges::all_of(target->segments, is_utf8)) {
+    // The answers are JSON: what is made under such a name could not be told apart, nor exported.
+    keep_alive_ = false;
+    return respond(Response::bad_request("malformed path: a name in it is not UTF-8"));
   }
   request_->segments = std::move(target->segments);
   request_->query = std::move(target->query);

@@ -46,14 +46,13 @@ inline uint32_t peek_method_id(ByteSpan payload) {
 }
 
 /// Parses any method. Errors, all hard, with class and method id set: 540 unknown class or method;
-/// 502 arguments too short, or bytes behind them; 501 a malformed table among them (as RabbitMQ
-/// does).
+/// 501 arguments too short, bytes behind them, or a malformed table among them (as RabbitMQ does).
 Result<Method, PeerError> parse_method(ByteSpan payload);
 
 /// "basic.publish" for 60.40; "60.99" for what is unknown. For logs and error texts.
 std::string method_name(uint32_t id);
 
-/// The 502 for a method whose arguments don't parse; for callers of the functions below.
+/// The 501 for a method whose arguments don't parse; for callers of the functions below.
 PeerError method_syntax_error(ByteSpan payload);
 
 // The hot ones, without variant and without error values. `payload` begins with the class and

@@ -102,6 +102,24 @@ TEST(Methods, EachOneComesBackAsItWasSent) {
   EXPECT_EQ(ids.size(), 66U);
 }
 
+TEST(Methods, NamesAreTextAndKeysOfMessagesMayBeAnything) {
+  method::QueueDeclare declare;
+  for (const char* good :
+       {"", "q", "k\xc3\xa4se", "\xe2\x98\x83", "\xf0\x9f\x90\x87", "\xf4\x8f\xbf\xbf"}) {
+    declare.queue = good;
+    EXPECT_TRUE(parse_method(as_bytes(payload_of(declare)))) << good;
+  }
+  for (const char* bad : {"\xff", "q\x80", "\xc3", "\xc3(", "\xc0\xaf", "\xe0\x80\xaf",
+                          "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf0\x9f\x90"}) {
+    declare.queue = bad;
+    const auto parsed = parse_method(as_bytes(payload_of(declare)));
+    ASSERT_FALSE(parsed) << bad;
+    EXPECT_EQ(parsed.error().code, 501);
+    EXPECT_EQ(parsed.error().text, "malformed UTF-8 in a name of queue.declare");
+  }
+  EXPECT_TRUE(parse_method(as_bytes(payload_of(method::BasicGet{"\xff"}))));
+}
+
 TEST(Methods, EveryCutAndEveryByteBehindIsASyntaxError) {
   const std::string table = test::table_of_every_type().encode();
   for_each_method([&](auto m) {
@@ -112,14 +130,14 @@ TEST(Methods, EveryCutAndEveryByteBehindIsASyntaxError) {
     for (size_t size = 0; size < payload.size(); ++size) {
       const auto cut = parse_method(ExactCopy(std::string_view(payload).substr(0, size)).span());
       ASSERT_FALSE(cut) << method_name(M::id) << " " << size;
-      EXPECT_EQ(cut.error().code, 502);
+      EXPECT_EQ(cut.error().code, 501);
       EXPECT_TRUE(cut.error().hard);
       EXPECT_EQ(cut.error().class_id, size < 4 ? 0 : method_id::klass(M::id));
       EXPECT_EQ(cut.error().method_id, size < 4 ? 0 : method_id::method(M::id));
     }
     const auto longer = parse_method(as_bytes(payload + '\0'));
     ASSERT_FALSE(longer) << method_name(M::id);
-    EXPECT_EQ(longer.error().code, 502);
+    EXPECT_EQ(longer.error().code, 501);
   });
 }
 

@@ -111,6 +111,8 @@ TEST_F(ManagementApi, BadBodiesAre400) {
     EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q", body).status, 400) << body.substr(0, 30);
   }
   EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q").status, 201);  // no body: all defaults
+  EXPECT_EQ(client->call("PUT", "/api/queues/%2F/k%C3%A4se").status, 201);
+  EXPECT_EQ(client->call("PUT", "/api/queues/%2F/%FF").status, 400);  // the answers are JSON
 }
 
 TEST_F(ManagementApi, OtherSitesMayNotChangeAnything) {

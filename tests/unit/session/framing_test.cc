@@ -120,10 +120,10 @@ TEST_P(Framing, UnknownMethodIs540) {
   expect_connection_close(540, "", method_id::of(60, 99));
 }
 
-TEST_P(Framing, MalformedArgumentsAre502) {
+TEST_P(Framing, MalformedArgumentsAre501) {
   open();
   frame(FrameType::method, 1, std::string("\0\x3c\0\x0a\0", 5));
-  expect_connection_close(502, "", method_id::basic_qos);
+  expect_connection_close(501, "", method_id::basic_qos);
 }
 
 TEST_P(Framing, BodyWithoutMethodIs505) {
