@@ -475,6 +475,27 @@ def sender_selected_keys(c):
         check(c.get(q) is None, "twice in %s" % q)
 
 
+def who_reads_a_close_ok_may_take_the_place(c):
+    """Of an exclusive consumer, by another connection: queues on other shards know by then that it is gone."""
+    queues = ["q-place-%d" % i for i in range(8)]   # on several shards
+    for q in queues:
+        c.call(1, 50, 10, queue_declare(q, flags=0), (50, 11))
+    for round_number in range(40):
+        client, other = connect(), connect()
+        for q in queues:
+            client.call(1, 60, 20, b"\0\0" + short(q) + short("") + b"\4" + table(None), (60, 21))
+        if round_number % 2:
+            client.call(1, 20, 40, struct.pack(">H", 200) + short("") + b"\0\0\0\0", (20, 41))
+        else:
+            client.call(0, 10, 50, struct.pack(">H", 200) + short("") + b"\0\0\0\0", (10, 51))
+        for q in reversed(queues):
+            other.call(1, 60, 20, b"\0\0" + short(q) + short("") + b"\4" + table(None), (60, 21))
+        client.close()
+        other.close()
+    for q in queues:
+        c.call(1, 50, 40, b"\0\0" + short(q) + b"\0", (50, 41))
+
+
 CHECKS = (
     ("errors of exchange.declare and delete", exchange_errors),
     ("errors of basic.publish", publish_errors),
@@ -495,6 +516,7 @@ CHECKS = (
     ("direct reply-to by both names", direct_reply_to),
     ("declarations in a row", pipelined_declarations),
     ("CC and BCC", sender_selected_keys),
+    ("who reads a close-ok may take the place of an exclusive consumer", who_reads_a_close_ok_may_take_the_place),
 )
 
 

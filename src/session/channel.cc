@@ -45,7 +45,7 @@ void Channel::on(const method::AccessRequest&) {
   connection_.send(number, method::AccessRequestOk{1});
 }
 
-void Channel::shut() {
+void Channel::shut(const std::shared_ptr<Farewell>& farewell) {
   if (closing_) return;
   closing_ = true;
   content_ = {};
@@ -53,7 +53,14 @@ void Channel::shut() {
   owed_.drop();
   replies_.reset();
   // First no more deliveries, then what is out goes back.
-  while (!consumers_.empty()) end_consumer(*consumers_.begin()->second, true);
+  while (!consumers_.empty()) {
+    Consumer& consumer = *consumers_.begin()->second;
+    if (farewell) {
+      consumer.farewell = farewell;
+      ++farewell->left;
+    }
+    end_consumer(consumer, true);
+  }
   if (tx_) {
     if (tx_->committing) connection_.end_wait();
     rollback_settlements();

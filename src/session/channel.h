@@ -73,7 +73,7 @@ class Channel {
 
   /// Consumers are cancelled, everything unacknowledged goes back, the transaction is dropped. The
   /// number stays taken until the channel is removed.
-  void shut();
+  void shut(const std::shared_ptr<Farewell>& farewell = nullptr);
   uint64_t timeout_ms_of(const UnackedRun& run) const;  // 0: none
   std::optional<SteadyTime> timeout_of(const UnackedRun& run) const;
   /// The instant at which a delivery has been out for longer than its queue allows

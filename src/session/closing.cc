@@ -90,9 +90,31 @@ void ConnectionImpl::close(uint16_t code, std::string text) {
 }
 
 void ConnectionImpl::on(const method::ConnectionClose&) {
-  release_all();
-  send(0, method::ConnectionCloseOk{});
-  end(true);
+  const auto farewell = std::make_shared<Farewell>();
+  farewell->say = [this] {
+    if (state_ == State::ended) return;
+    send(0, method::ConnectionCloseOk{});
+    end(true);
+  };
+  release_all(farewell);
+  state_ = State::closing;
+  heartbeat_.cancel();
+  shard().timers().schedule(deadline_, shard().steady_now().plus_ms(kCloseTimeoutMs));
+  update_reading();
+  farewell->one_left();
+}
+
+/// As the client asks.
+void ConnectionImpl::close_channel(Channel& c) {
+  const auto farewell = std::make_shared<Farewell>();
+  farewell->say = [this, number = c.number, serial = c.serial] {
+    const Channel* left = channels_.find(number);
+    if (state_ != State::running || !left || left->serial != serial) return;
+    send(number, method::ChannelCloseOk{});
+    remove_channel(number);
+  };
+  c.shut(farewell);
+  farewell->one_left();
 }
 
 /// Nothing is taken any more; what is in the outbound buffer leaves, then the port closes.
@@ -110,11 +132,11 @@ void ConnectionImpl::end(bool peer_said_goodbye) {
 }
 
 /// All that others hold for us: consumers, unacknowledged deliveries, exclusive queues.
-void ConnectionImpl::release_all() {
+void ConnectionImpl::release_all(const std::shared_ptr<Farewell>& farewell) {
   if (released_) return;
   released_ = true;
-  channels_.for_each([this](Channel& c) {
-    c.shut();
+  channels_.for_each([&](Channel& c) {
+    c.shut(farewell);
     if (figures_) figures_->remove_channel(c.number);
   });
   queues_.flush();

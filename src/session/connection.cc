@@ -229,9 +229,7 @@ void ConnectionImpl::on_channel_method(uint16_t number, const DecodedFrame& fram
   }
   if (method_ == method_id::channel_close) {
     c->flush_confirms();
-    c->shut();
-    send(number, method::ChannelCloseOk{});
-    return remove_channel(number);
+    return close_channel(*c);
   }
   if (method_id::klass(method_) == class_id::connection) {
     return fail(nullptr,
@@ -371,7 +369,9 @@ void ConnectionImpl::drop_consumer(ConsumerId consumer_id) {
   auto it = consumers_.find(consumer_id);
   if (it == consumers_.end()) return;
   queues_.release(it->second->queue);
+  const std::shared_ptr<Farewell> farewell = std::move(it->second->farewell);
   consumers_.erase(it);
+  if (farewell) farewell->one_left();
   flush_later();
 }
 

@@ -172,7 +172,8 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   void fail_channel(Channel& channel, const PeerError& error, uint32_t method);
   void begin_close(uint16_t code, std::string_view text, uint32_t method);
   void end(bool peer_said_goodbye = false);
-  void release_all();
+  void release_all(const std::shared_ptr<Farewell>& farewell = nullptr);
+  void close_channel(Channel& channel);
   void remove_channel(uint16_t number);
   void on(const method::ConnectionClose& m);
 

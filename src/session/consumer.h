@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -11,6 +13,18 @@
 namespace tarry {
 
 class Channel;
+
+/// The last word to a client that closes a channel or its connection. It waits until the queues,
+/// which may live on other shards, have let the consumers go: who has read it may take their place,
+/// also by another connection.
+struct Farewell {
+  size_t left = 1;  // consumers that leave; and one while they are told to
+  std::function<void()> say;
+
+  void one_left() {
+    if (--left == 0) say();
+  }
+};
 
 /// One basic.consume. Owned by the connection, which keeps it after basic.cancel (or the channel's
 /// end) until the queue has confirmed the cancel: what is still on its way to it must be given back
@@ -30,7 +44,8 @@ struct ChannelConsumer {
   bool paused = false;   // as the queue was told
   bool limited = false;  // channel-limited: gets only what it was granted
   bool wants_credit = false;
-  uint32_t granted = 0;  // not used yet
+  uint32_t granted = 0;                // not used yet
+  std::shared_ptr<Farewell> farewell;  // waits for it
   std::optional<uint64_t>
       timeout_ms;  // its own x-consumer-timeout; 0: none, whatever the queue's is
 };
