@@ -36,10 +36,9 @@ void QueueActor::hold(const Move& move, const char* why) {
         move.position, {static_cast<uint8_t>(move.reason), move.delivery_count, now_floor_ms_, {}});
   }
   DueEntry entry;
-  // One that was refused beside others that got through waits for room, and there is some now and
-  // then: its long wait would be over long after the room came.
+  // Where there was room a moment ago there will be some soon: no long wait then.
   entry.delay_ms =
-      move.held_ms == 0 || held_hurry_ ? kFirstTryMs : std::min(move.held_ms * 2, kTryMsMax);
+      move.held_ms == 0 || held_hurrying_ ? kFirstTryMs : std::min(move.held_ms * 2, kTryMsMax);
   entry.due_ms = now_ceil_ms_ + entry.delay_ms;
   entry.position = move.position;
   entry.counter = move.delivery_count;
@@ -93,6 +92,7 @@ void QueueActor::try_held() {
   held_tried_ms_ = now_floor_ms_;
   std::array<DueEntry, kHeldBatch> due;
   const size_t count = held_->take_due(held_hurry_ ? UINT64_MAX : now_floor_ms_, due);
+  held_hurrying_ = held_hurry_;
   held_hurry_ = false;
   for (size_t i = 0; i < count; ++i) {
     const DueEntry& entry = due[i];

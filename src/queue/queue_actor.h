@@ -437,9 +437,10 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   // is the DeathReason, counter the delivery count, delay_ms how long it is held before that try.
   std::unique_ptr<DueIndex> held_;
   std::map<std::pair<uint8_t, uint64_t>, RecoveredDying>
-      found_dying_;           // by lane and position; until the first turn's end
-  uint32_t held_trying_ = 0;  // of the present batch
-  bool held_hurry_ = false;   // one got through: the others are tried at once
+      found_dying_;             // by lane and position; until the first turn's end
+  uint32_t held_trying_ = 0;    // of the present batch
+  bool held_hurry_ = false;     // one got through: the others are tried at once
+  bool held_hurrying_ = false;  // the present batch was begun so
   uint64_t held_tried_ms_ = 0;
   uint64_t last_held_log_ms_ = 0;
   std::unique_ptr<Timer> held_timer_;

@@ -182,16 +182,21 @@ struct RecordingLetters final : DeadLetterSink {
                        l.routing_keys, l.cycle_queues, l.hops, l.priority, l.persistent,
                        l.has_delivery_count, l.origin, l.already_in,
                        std::string(as_text(l.shown_route)), l.counter});
-    if (!answer) return;
-    const bool full = room == 0;
-    if (room && !full) --*room;
-    queues_.dead_letter_done(*l.source, l.token, full ? DeadLetterResult::refused : *answer);
+    if (answer) queues_.dead_letter_done(*l.source, l.token, *answer);
+  }
+  /// Answers by hand, and forgets, all that came: the first `room` are stored, which is told last,
+  /// since it has to be durable. On the shard.
+  void answer_all(size_t room) {
+    const std::vector<Letter> came = std::exchange(letters, {});
+    for (size_t i = std::min(room, came.size()); i < came.size(); ++i)
+      queues_.dead_letter_done(*came[i].source, came[i].token, DeadLetterResult::refused);
+    for (size_t i = 0; i < std::min(room, came.size()); ++i)
+      queues_.dead_letter_done(*came[i].source, came[i].token, DeadLetterResult::stored);
   }
   void source_dropped(QueueHandle&, uint64_t token) override { dropped.push_back(token); }
   void queue_removed(QueueHandle& queue) override { removed.push_back(queue.id); }
 
   std::optional<DeadLetterResult> answer = DeadLetterResult::stored;  // none: later, by hand
-  std::optional<size_t> room;  // how many more are answered so, before all are refused; none: all
   std::vector<Letter> letters;
   std::vector<uint64_t> dropped;
   std::vector<QueueId> removed;
