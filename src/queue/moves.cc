@@ -19,24 +19,6 @@ constexpr size_t kMovesPerTurn = 1024;
 constexpr uint64_t kMoveBytesPerTurn = 1 << 20;
 constexpr uint64_t kDropLogMs = 1000;  // a line a queue at most
 
-const char* why_of(DeadLetterResult result) {
-  switch (result) {
-    case DeadLetterResult::stored:
-      return "stored";
-    case DeadLetterResult::no_exchange:
-      return "the dead-letter exchange does not exist";
-    case DeadLetterResult::no_route:
-      return "no queue is bound for it";
-    case DeadLetterResult::cycle:
-      return "it would go round in an automatic cycle";
-    case DeadLetterResult::refused:
-      return "no target has room for it";
-    case DeadLetterResult::no_room:
-      return "the disk takes nothing at present";
-  }
-  return "";
-}
-
 }  // namespace
 
 const char* death_reason_name(DeathReason reason) {
@@ -215,7 +197,7 @@ void QueueActor::dead_letter_done(uint64_t token, DeadLetterResult result) {
   moving_bytes_ -= move.bytes;
   note_held_try(move, result == DeadLetterResult::stored);
   if (move.has_source && !gone_ && must_hold(result)) {
-    hold(move, why_of(result));
+    hold(move, dead_letter_failure(result));
     return schedule();
   }
   if (is_holding()) {
@@ -223,7 +205,7 @@ void QueueActor::dead_letter_done(uint64_t token, DeadLetterResult result) {
   } else if (result == DeadLetterResult::stored) {
     ++counts_.dead_lettered[static_cast<size_t>(move.reason)];
   } else {
-    count_drop(move.reason, 1, why_of(result));
+    count_drop(move.reason, 1, dead_letter_failure(result));
   }
   if (gone_) {
     // Nothing is left to drop, but the targets need not remember the move.
