@@ -161,7 +161,7 @@ def round_of(broker, rng, number, seconds):
     for thread in threads:
         thread.start()
     time.sleep(seconds * (0.5 + rng.random()))
-    broker.kill()
+    own_end = broker.kill()
     stop.set()
     for thread in threads:
         thread.join()
@@ -172,7 +172,8 @@ def round_of(broker, rng, number, seconds):
     for name, entry in ledger.queues.items():
         check_queue(w, ledger, name, entry, rng)
     w.close()
-    broker.kill()
+    for end in filter(None, (own_end, broker.kill())):
+        ledger.fault(end)
     if "damage" in broker.log():
         ledger.fault("the daemon speaks of damage: " + broker.log()[-300:])
     print("round %d: %d queues, %d answers, %d confirms, %d faults" % (

@@ -254,6 +254,12 @@ def whole(broker, ledger):
             ledger.fault(line)
 
 
+def kill_it(broker, ledger):
+    own_end = broker.kill()
+    if own_end:
+        ledger.fault(own_end)
+
+
 def main():
     a = argparse.ArgumentParser()
     a.add_argument("--broker", required=True)
@@ -290,7 +296,7 @@ def main():
             for t in threads:
                 t.start()
             time.sleep(rnd.uniform(0.05, o.seconds_between))
-            broker.kill()
+            kill_it(broker, ledger)
             stop.set()
             for t in threads:
                 t.join(20)
@@ -305,7 +311,7 @@ def main():
                 break
         seen = drain(broker.port, ledger)
         check(ledger, seen)
-        broker.kill()
+        kill_it(broker, ledger)
         whole(broker, ledger)
     finally:
         if broker.p and broker.p.poll() is None:

@@ -53,8 +53,10 @@ class Broker:
             return f.read()
 
     def kill(self):
+        """'' if that was its end; else how it had ended by itself before (a sanitizer's finding, a crash)."""
         self.p.send_signal(signal.SIGKILL)
-        self.p.wait()
+        status = self.p.wait()
+        return "" if status == -signal.SIGKILL else "the broker ended by itself with %d: %s" % (status, self.log()[-2000:])
 
     def stop(self, seconds=60):
         self.p.send_signal(signal.SIGTERM)
