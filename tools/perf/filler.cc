@@ -19,6 +19,12 @@ Filler::~Filler() {
   thread_->join();
 }
 
+bool Filler::wait(double seconds) const {
+  const int64_t deadline = now_ns() + static_cast<int64_t>(seconds * 1e9);
+  while (!done_ && now_ns() < deadline) ::usleep(1000);
+  return done_;
+}
+
 void Filler::run() {
   for (;;) {
     bool open = false, moved = false;

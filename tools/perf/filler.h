@@ -18,6 +18,9 @@ class Filler {
   explicit Filler(const Options& options);
   ~Filler();
   bool done() const { return done_; }
+  /// Waits until everything is sent and, with a confirm window, confirmed; false when that takes
+  /// longer than `seconds`.
+  bool wait(double seconds) const;
   Counters counters;
 
  private:

@@ -126,7 +126,10 @@ int run_park(const Options& options) {
     Filler filler(options);
     double seconds = work(rejector, options, "rejected");
     ProcessStats parked = process_stats(options.broker_pid);
-    well = rejector.received == options.count && rejector.doubled == 0;
+    // Deliveries do not wait for the disk: what was rejected may still be unconfirmed, and a kill
+    // that follows may take it away.
+    bool confirmed = filler.wait(options.drain_seconds);
+    well = confirmed && rejector.received == options.count && rejector.doubled == 0;
     report.number("messages", options.count)
         .number("rejected", rejector.received)
         .number("early_or_doubled", rejector.doubled)
