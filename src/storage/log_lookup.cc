@@ -6,7 +6,7 @@
 namespace tarry {
 
 /// Finds where a record starts when only its ordinal is known: walks from the nearest place known
-/// to be at or before it (a chunk in memory, the last look-up, the cursor, the segment's first
+/// to be at or before it (a chunk in memory, an earlier look-up, the cursor, the segment's first
 /// record). One look-up after the other in ascending order costs one step each.
 Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
   uint32_t at_ordinal = segment.first_ordinal, at_offset = segment.first_offset;
@@ -26,7 +26,8 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
     const Chunk& chunk = **(behind - 1);
     start_from(chunk.first_ordinal, chunk.start);
   }
-  start_from(segment.looked_up_ordinal, segment.looked_up_offset);
+  const LookUps::Place place = segment.look_ups.before(ordinal);
+  start_from(place.ordinal, place.offset);
   if (&segment == cursor_.segment) start_from(cursor_.ordinal, cursor_.offset);
   bool on_disk = false;
   while (at_ordinal < ordinal) {
@@ -43,10 +44,8 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
       at_offset = kFileHeaderBytes;
       continue;
     }
-    if (result == Fetch::pending) {  // the next try goes on from here
-      segment.looked_up_ordinal = at_ordinal;
-      segment.looked_up_offset = at_offset;
-    }
+    // The next try goes on from here.
+    if (result == Fetch::pending) segment.look_ups.keep(place, {at_ordinal, at_offset});
     if (result != Fetch::ok) return result;
     if (at.head.kind == RecordKind::skip) {
       at_ordinal += at.head.ttl_ms;
@@ -57,8 +56,7 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
     }
   }
   if (at_ordinal != ordinal) return Fetch::none;  // inside of what was never written
-  segment.looked_up_ordinal = at_ordinal;
-  segment.looked_up_offset = at_offset;
+  segment.look_ups.keep(place, {at_ordinal, at_offset});
   offset = at_offset;
   return Fetch::ok;
 }

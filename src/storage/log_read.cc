@@ -182,7 +182,7 @@ void LogState::forget_windows(Segment& segment) {
   std::erase_if(windows_, [](const ReadWindow& window) { return !window.data; });
   for (auto& request : reading_)
     request->outdated |= request->segment == segment.number && !request->resyncs;
-  segment.looked_up_ordinal = segment.looked_up_offset = 0;
+  segment.look_ups.clear();
   shard_.list_sweep(*this);
 }
 

@@ -9,6 +9,7 @@
 
 #include "storage/bitmap.h"
 #include "storage/chunk.h"
+#include "storage/look_ups.h"
 #include "storage/segment_files.h"
 
 namespace tarry {
@@ -84,9 +85,7 @@ struct Segment {
   bool has_files = false;      // the barrier was told to write something
   uint32_t first_ordinal = 0;  // where a cursor that comes in begins
   uint32_t first_offset = kFileHeaderBytes;
-  uint32_t looked_up_ordinal =
-      0;  // the last record that was found by its ordinal, and where it starts
-  uint32_t looked_up_offset = 0;
+  LookUps look_ups;
   bool dirty = false;  // in the log's list of segments to hand over
 
   // States of records. gone: below the watermark, or in the set.
