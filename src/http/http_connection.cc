@@ -1,10 +1,12 @@
 #include "http/http_connection.h"
 
 #include <algorithm>
+#include <boost/asio/read.hpp>
 #include <boost/beast/http/read.hpp>
 
 #include "tarrymq/runtime/limit_hits.h"
 #include "tarrymq/runtime/log.h"
+#include "tarrymq/runtime/proxy_header.h"
 #include "tarrymq/runtime/utf8.h"
 
 namespace tarry::http {
@@ -34,6 +36,13 @@ Method method_of(bhttp::verb verb) {
     default:
       return Method::other;
   }
+}
+
+/// After a failure to read a request: its line is still there if it was that.
+bool holds_proxy_header(const beast::flat_buffer& buffer) {
+  constexpr size_t kTelling = 12;
+  const ByteSpan bytes(static_cast<const std::byte*>(buffer.cdata().data()), buffer.size());
+  return bytes.size() >= kTelling && begins_like_proxy_header(bytes);
 }
 
 template <class Message>
@@ -91,19 +100,61 @@ void HttpConnection::begin(asio::ip::tcp::socket socket, std::shared_ptr<Core> c
   core->connections.insert(made);
   const std::shared_ptr<HttpConnection> connection(
       made, [core](HttpConnection* gone) { core->dispose(gone); });
-  if (tls == nullptr) return connection->wait_for_request();
-  connection->shake_hands();
+  connection->start();
+}
+
+void HttpConnection::start() {
+  error_code gone;  // gone already: no address, not loopback
+  const auto peer = stream_.socket().remote_endpoint(gone);
+  if (gone) return begin_http();
+  peer_host_ = unmapped(peer.address()).to_string();
+  peer_loopback_ = unmapped(peer.address()).is_loopback();
+  const Networks* sources = core_->settings.proxy_sources;
+  if (sources == nullptr || !sources->contains(peer.address())) return begin_http();
+  stream_.expires_after(Milliseconds(core_->settings.header_timeout_ms));
+  read_proxy_header();
+}
+
+/// Never more than surely belongs to it: what follows may be TLS' own.
+void HttpConnection::read_proxy_header() {
+  const auto so_far = buffer_.cdata();
+  const ProxyHeader header =
+      parse_proxy_header({static_cast<const std::byte*>(so_far.data()), so_far.size()});
+  switch (header.status) {
+    case ProxyHeader::Status::malformed:
+      log_for("http")->warn("{} refused: bad PROXY header: {}", peer_host_, header.fault);
+      return abort();
+    case ProxyHeader::Status::complete:
+      buffer_.consume(header.size);
+      if (header.connection) {
+        const auto source = unmapped(header.connection->source.address);
+        peer_host_ = source.to_string();
+        peer_loopback_ = source.is_loopback();
+      }
+      return begin_http();
+    case ProxyHeader::Status::need_more:
+      break;
+  }
+  asio::async_read(stream_.plain(), buffer_.prepare(header.size - so_far.size()),
+                   [self = shared_from_this()](error_code ec, size_t n) {
+                     if (ec) return self->abort();
+                     self->buffer_.commit(n);
+                     self->read_proxy_header();
+                   });
+}
+
+void HttpConnection::begin_http() {
+  if (stream_.has_tls()) return shake_hands();
+  wait_for_request();
 }
 
 void HttpConnection::shake_hands() {
   stream_.expires_after(Milliseconds(core_->settings.header_timeout_ms));
   stream_.async_handshake([self = shared_from_this()](error_code ec) {
     if (!ec) return self->wait_for_request();
-    error_code peer_error;
-    const auto peer = self->stream_.socket().remote_endpoint(peer_error);
     // Clients that go away in the middle (a browser that asks its user first) are no news.
     log_for("http")->debug("{}: TLS handshake failed: {}",
-                           peer_error ? "a client" : peer.address().to_string(), ec.message());
+                           self->peer_host_.empty() ? "a client" : self->peer_host_, ec.message());
     self->abort();
   });
 }
@@ -172,7 +223,12 @@ void HttpConnection::refuse_malformed(error_code ec) {
 void HttpConnection::on_head(error_code ec) {
   if (ec) {
     head_only_ = false;
-    return refuse_malformed(ec);
+    if (!holds_proxy_header(buffer_)) return refuse_malformed(ec);
+    const char* const why =
+        "a PROXY header from an address that is not in http_proxy_protocol_trusted_sources";
+    log_for("http")->warn("{} refused: {}", peer_host_, why);
+    keep_alive_ = false;
+    return respond(Response::bad_request(why));
   }
   auto& message = parser_->get();
   keep_alive_ = message.keep_alive() && !core_->stopping;
@@ -200,16 +256,8 @@ void HttpConnection::on_head(error_code ec) {
   request_->content_type = field(message, "Content-Type");
   request_->close_reason = field(message, "X-Reason");
   request_->scope_vhost = field(message, "X-Vhost");
-  error_code peer_error;  // gone already: no address, not loopback
-  const auto peer = stream_.socket().remote_endpoint(peer_error);
-  if (!peer_error) {
-    const auto address = peer.address();
-    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
-    request_->peer_host = address.to_string();
-    request_->peer_loopback =
-        mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback()
-               : address.is_loopback();
-  }
+  request_->peer_host = peer_host_;
+  request_->peer_loopback = peer_loopback_;
   stream_.expires_never();
   core_->api.admit(
       *request_, [self = shared_from_this()](std::optional<Response> refusal, Caller caller) {

@@ -35,6 +35,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                  const TlsContext* tls);
   struct Reply;  // the Responder's sink
 
+  void start();
+  void read_proxy_header();
+  void begin_http();
   void shake_hands();
   void wait_for_request();
   void read_head();
@@ -60,7 +63,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::beast::http::response<boost::beast::http::string_body> answer_;
   boost::beast::http::response<boost::beast::http::empty_body> head_answer_;  // to HEAD
   boost::beast::http::response<boost::beast::http::empty_body> continue_;
+  std::string peer_host_;  // the client's, by what its proxy says
   uint64_t reserved_ = 0;
+  bool peer_loopback_ = false;
   bool head_only_ = false;
   bool keep_alive_ = false;
   bool busy_ = false;  // a request has begun

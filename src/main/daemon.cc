@@ -120,6 +120,8 @@ std::string Daemon::open_tls() {
   if (error.empty() && settings_.https_port != 0) error = open(false, https_tls_);
   auto sources = Networks::parse(settings_.proxy_protocol_trusted_sources);
   if (sources) proxy_sources_ = std::move(*sources);  // checked with the settings
+  sources = Networks::parse(settings_.http_proxy_protocol_trusted_sources);
+  if (sources) http_proxy_sources_ = std::move(*sources);
   return error;
 }
 
@@ -239,6 +241,7 @@ std::string Daemon::listen_http(std::vector<ListenerInfo>& listeners) {
     http.plain = settings_.http_port != 0;
     http.tls = https_tls_.get();
     http.tls_port = static_cast<uint16_t>(settings_.https_port);
+    http.proxy_sources = &http_proxy_sources_;
     if (!http.plain) http.hsts_s = static_cast<uint32_t>(settings_.https_hsts_s);
     auto management = ManagementServer::start(http, *broker_);
     if (!management) return management.error();

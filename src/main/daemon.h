@@ -66,7 +66,7 @@ class Daemon {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Broker> broker_;
   std::unique_ptr<TlsContext> amqps_tls_, https_tls_;
-  Networks proxy_sources_;
+  Networks proxy_sources_, http_proxy_sources_;
   std::mutex listeners_mutex_;  // the next two
   std::vector<ListenerInfo> listeners_;
   bool draining_ = false;  // the AMQP ones are closed

@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "net/proxy_header.h"
 #include "net/tcp_link.h"
 #include "tarrymq/runtime/log.h"
+#include "tarrymq/runtime/proxy_header.h"
 
 namespace tarry {
 namespace {
@@ -85,10 +85,10 @@ void Greeting::read_proxy_header() {
     return finish();
   if (!whole) return wait(GreetedSocket::wait_read);
   if (header.connection) {
-    const auto source = unmapped(header.connection->source.address());
+    const auto source = unmapped(header.connection->source.address);
     peer_.host = source.to_string();
-    peer_.port = header.connection->source.port();
-    peer_.local_port = header.connection->destination.port();
+    peer_.port = header.connection->source.port;
+    peer_.local_port = header.connection->destination.port;
     peer_.loopback = source.is_loopback();
   }
   header_ = {};

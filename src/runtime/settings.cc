@@ -113,6 +113,13 @@ std::string clashing_ports(const Settings& s) {
   return {};
 }
 
+std::string networks_fault(const char* name, const std::string& value) {
+  const auto networks = Networks::parse(value);
+  if (networks) return {};
+  return "bad setting " + std::string(name) + " = \"" + value + "\": " + networks.error() +
+         "; allowed are addresses and networks (as 10.0.0.0/8) with commas between them";
+}
+
 /// What is wrong with settings that are right one by one.
 std::string wrong_together(const Settings& s) {
   if (auto line = clashing_ports(s); !line.empty()) return line;
@@ -127,12 +134,11 @@ std::string wrong_together(const Settings& s) {
     return "bad setting tls_ca = \"\": tls_verify = \"" + s.tls_verify +
            "\" needs to know who may sign (a PEM file)";
   }
-  if (auto networks = Networks::parse(s.proxy_protocol_trusted_sources); !networks) {
-    return "bad setting proxy_protocol_trusted_sources = \"" + s.proxy_protocol_trusted_sources +
-           "\": " + networks.error() +
-           "; allowed are addresses and networks (as 10.0.0.0/8) with commas between them";
-  }
-  return {};
+  const std::string error =
+      networks_fault("proxy_protocol_trusted_sources", s.proxy_protocol_trusted_sources);
+  return !error.empty() ? error
+                        : networks_fault("http_proxy_protocol_trusted_sources",
+                                         s.http_proxy_protocol_trusted_sources);
 }
 
 }  // namespace

@@ -137,6 +137,13 @@ const SettingRow kRows[] = {
      .field = &S::proxy_protocol_trusted_sources,
      .default_text = "",
      .may_be_empty = true},
+    {.name = "http_proxy_protocol_trusted_sources",
+     .unit = "",
+     .text = "The same for connections to http_port and https_port. It is for proxies that pass "
+             "the bytes on, not for those that speak HTTP themselves.",
+     .field = &S::http_proxy_protocol_trusted_sources,
+     .default_text = "",
+     .may_be_empty = true},
     {.name = "log_level",
      .unit = "",
      .text = "Least grave level that is logged.",

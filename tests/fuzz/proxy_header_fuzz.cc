@@ -1,7 +1,7 @@
 #include <string>
 
 #include "fuzz/fuzz_support.h"
-#include "net/proxy_header.h"
+#include "tarrymq/runtime/proxy_header.h"
 
 /// A header that comes byte by byte needs more until it is what it is at once; what is behind it
 /// changes nothing.
@@ -15,7 +15,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (whole.status == Status::complete) FUZZ_CHECK(whole.size > 0 && whole.size <= in.size());
   for (size_t n = 0; n < in.size(); ++n) {
     const ProxyHeader part = parse_proxy_header(in.first(n));
-    if (part.status == Status::need_more) continue;
+    if (part.status == Status::need_more) {
+      FUZZ_CHECK(part.size > n);
+      if (whole.status == Status::complete) FUZZ_CHECK(part.size <= whole.size);
+      continue;
+    }
     FUZZ_CHECK(part.status == whole.status);
     if (part.status == Status::malformed) return 0;
     FUZZ_CHECK(part.size == whole.size && part.size == n);

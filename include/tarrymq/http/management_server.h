@@ -12,6 +12,7 @@ namespace tarry {
 
 class Broker;
 class Management;
+class Networks;
 class ProcessOperations;
 
 /// Where the management API listens, and its limits. From the daemon's settings.
@@ -23,9 +24,11 @@ struct HttpSettings {
       nullptr;                // for a listener with TLS beside it, or instead; outlives the server
   uint16_t tls_port = 15671;  // of that; 0: any free port
   uint32_t hsts_s = 0;        // Strict-Transport-Security there; 0: no such header
+  const Networks* proxy_sources =
+      nullptr;  // who begins with a PROXY header; null: nobody. Outlives the server
   uint32_t idle_timeout_ms = 60'000;      // between two requests of a connection
   uint32_t header_timeout_ms = 10'000;    // from a request's first byte to the end of its header
-  uint32_t body_timeout_ms = 30'000;      // without any progress, reading or writing
+  uint32_t body_timeout_ms = 30'000;      // a request without any progress, an answer in all
   uint32_t header_bytes_max = 32 << 10;   // more: 431
   uint64_t body_bytes_max = 64ull << 20;  // more: 413
   uint32_t connections_max = 1024;        // more: closed at once

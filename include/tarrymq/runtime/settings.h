@@ -18,7 +18,7 @@ namespace tarry {
 struct Settings {
   std::string data_dir, bind, log_level, log_levels, log_format, log_file, durability, default_user,
       default_password;
-  std::string load_definitions, proxy_protocol_trusted_sources;
+  std::string load_definitions, proxy_protocol_trusted_sources, http_proxy_protocol_trusted_sources;
   std::string tls_cert, tls_key, tls_ca, tls_sni_dir, tls_min_version, tls_ciphers,
       tls_ciphersuites, tls_verify, tls_user_from;
   uint64_t amqp_port, amqps_port, http_port, https_port, metrics_port, workers;

@@ -5,6 +5,7 @@
 #include <future>
 #include <mutex>
 
+#include "tarrymq/runtime/networks.h"
 #include "test_client.h"
 
 namespace tarry::http {
@@ -13,8 +14,8 @@ namespace {
 using http_test::Reply;
 using http_test::TestClient;
 
-/// Echoes the body. "/hold" keeps the responder, "/drop" drops it; "/refuse" is refused before the
-/// body.
+/// Echoes the body. "/who" says where the client is; "/hold" keeps the responder, "/drop" drops it;
+/// "/refuse" is refused before the body.
 class EchoApi final : public Api {
  public:
   void admit(Request& head, Admitted done) override {
@@ -33,7 +34,9 @@ class EchoApi final : public Api {
     }
     Response response;
     response.content_type = "text/plain";
-    response.body = std::move(request->body);
+    response.body = what != "who"
+                        ? std::move(request->body)
+                        : request->peer_host + (request->peer_loopback ? ", this machine" : "");
     responder.send(std::move(response));
   }
   std::mutex mutex;
@@ -125,6 +128,48 @@ TEST_F(TransportTest, WhatIsNoHttpIs400) {
   TestClient client(server->port());
   client.send_raw(std::string_view("AMQP\0\0\x9\x1\r\n\r\n", 12));
   EXPECT_EQ(client.read_reply().status, 400);
+  EXPECT_TRUE(client.closed_by_peer());
+}
+
+TEST_F(TransportTest, WhoTheClientIsAProxySays) {
+  const auto trusted = Networks::parse("127.0.0.1");
+  HttpSettings settings;
+  settings.proxy_sources = &*trusted;
+  start(settings);
+  for (const auto& [header, who] :
+       std::map<std::string, std::string>{{"PROXY TCP4 192.0.2.7 192.0.2.1 5 80\r\n", "192.0.2.7"},
+                                          {"PROXY TCP6 ::ffff:192.0.2.7 ::1 5 80\r\n", "192.0.2.7"},
+                                          {"PROXY TCP6 ::1 ::1 5 80\r\n", "::1, this machine"},
+                                          {"PROXY UNKNOWN\r\n", "127.0.0.1, this machine"}}) {
+    TestClient client(server->port());
+    client.send_raw(header);
+    EXPECT_EQ(client.call("GET", "/who").body, who);
+    EXPECT_EQ(client.call("GET", "/who").body, who) << "the second time";
+  }
+}
+
+TEST_F(TransportTest, AProxyThatSaysNothingOfTheClientIsCutOff) {
+  const auto trusted = Networks::parse("127.0.0.1");
+  HttpSettings settings;
+  settings.proxy_sources = &*trusted;
+  settings.header_timeout_ms = 50;
+  start(settings);
+  TestClient silent(server->port()), half(server->port()), other(server->port());
+  half.send_raw("PROXY TCP4 192.0.2.7 192.0.2.1 5 ");
+  other.send_raw("GET /who HTTP/1.1\r\nHost: a\r\n\r\n");
+  for (TestClient* refused : {&silent, &half, &other}) {
+    EXPECT_EQ(refused->read_reply().status, 0);
+    EXPECT_TRUE(refused->closed_by_peer());
+  }
+}
+
+TEST_F(TransportTest, AHeaderOfAnotherProxyIsToldFromABadRequest) {
+  start();
+  TestClient client(server->port());
+  client.send_raw("PROXY TCP4 192.0.2.7 192.0.2.1 5 80\r\nGET /who HTTP/1.1\r\nHost: a\r\n\r\n");
+  const Reply reply = client.read_reply();
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_NE(reply.body.find("http_proxy_protocol_trusted_sources"), std::string::npos);
   EXPECT_TRUE(client.closed_by_peer());
 }
 

@@ -124,12 +124,14 @@ TEST(Settings, AListenerWithTlsNeedsACertificateAndItsKey) {
 }
 
 TEST(Settings, TrustedProxiesAreAddressesAndNetworks) {
-  EXPECT_EQ(error_of({layer("t", {{"proxy_protocol_trusted_sources", "10.0.0.0/8, ::1"}})}),
-            "no error");
-  EXPECT_EQ(error_of({layer("t", {{"proxy_protocol_trusted_sources", "everybody"}})}),
-            "bad setting proxy_protocol_trusted_sources = \"everybody\": 'everybody' is no numeric "
-            "address; allowed are "
-            "addresses and networks (as 10.0.0.0/8) with commas between them");
+  for (const std::string name :
+       {"proxy_protocol_trusted_sources", "http_proxy_protocol_trusted_sources"}) {
+    EXPECT_EQ(error_of({layer("t", {{name, "10.0.0.0/8, ::1"}})}), "no error");
+    EXPECT_EQ(error_of({layer("t", {{name, "everybody"}})}),
+              "bad setting " + name +
+                  " = \"everybody\": 'everybody' is no numeric address; allowed are addresses and "
+                  "networks (as 10.0.0.0/8) with commas between them");
+  }
 }
 
 TEST(Settings, TomlGivesNumbersAndWordsAndSaysWhereItIsBroken) {

@@ -1,23 +1,30 @@
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "tarrymq/runtime/bytes.h"
+#include "tarrymq/runtime/networks.h"
 
 namespace tarry {
 
 /// What a proxy says of the connection that it hands on. None: it speaks for itself (LOCAL,
 /// UNKNOWN, a health check).
 struct ProxiedConnection {
-  boost::asio::ip::tcp::endpoint source, destination;
+  struct End {
+    boost::asio::ip::address address;
+    uint16_t port = 0;
+    bool operator==(const End&) const = default;
+  };
+  End source, destination;
 };
 
 struct ProxyHeader {
   enum class Status : uint8_t { need_more, complete, malformed };
   Status status = Status::need_more;
-  size_t size = 0;  // of the header, when complete
+  // Of the header when complete; when need_more it has at least so many bytes.
+  size_t size = 0;
   std::optional<ProxiedConnection> connection;
   std::string fault;  // when malformed: what is wrong
 };

@@ -1,4 +1,4 @@
-#include "net/proxy_header.h"
+#include "tarrymq/runtime/proxy_header.h"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,10 @@ TEST(ProxyHeader, EveryBeginningNeedsMoreAndWhatFollowsIsNotItsOwn) {
   for (const std::string& header : {std::string("PROXY TCP4 192.0.2.7 198.51.100.1 51000 5672\r\n"),
                                     std::string("PROXY UNKNOWN and whatever\r\n"), kFour}) {
     for (size_t n = 0; n < header.size(); ++n) {
-      EXPECT_EQ(parse(std::string_view(header).substr(0, n)).status, Status::need_more)
-          << header << " cut at " << n;
+      const ProxyHeader part = parse(std::string_view(header).substr(0, n));
+      EXPECT_EQ(part.status, Status::need_more) << header << " cut at " << n;
+      EXPECT_GT(part.size, n) << header;
+      EXPECT_LE(part.size, header.size()) << header << " cut at " << n;
     }
     for (std::string more : {"", "A", "AMQP", "\r\n"}) {
       const ProxyHeader whole = parse(header + more);
@@ -31,14 +33,14 @@ TEST(ProxyHeader, EveryBeginningNeedsMoreAndWhatFollowsIsNotItsOwn) {
 TEST(ProxyHeader, SaysWhoTheClientIs) {
   const ProxyHeader four = parse(kFour);
   ASSERT_TRUE(four.connection);
-  EXPECT_EQ(four.connection->source.address().to_string(), "192.0.2.7");
-  EXPECT_EQ(four.connection->source.port(), 51000);
-  EXPECT_EQ(four.connection->destination.address().to_string(), "198.51.100.1");
-  EXPECT_EQ(four.connection->destination.port(), 5672);
+  EXPECT_EQ(four.connection->source.address.to_string(), "192.0.2.7");
+  EXPECT_EQ(four.connection->source.port, 51000);
+  EXPECT_EQ(four.connection->destination.address.to_string(), "198.51.100.1");
+  EXPECT_EQ(four.connection->destination.port, 5672);
   const ProxyHeader six = parse("PROXY TCP6 2001:db8::7 ::1 1 65535\r\n");
   ASSERT_TRUE(six.connection);
-  EXPECT_EQ(six.connection->source.address().to_string(), "2001:db8::7");
-  EXPECT_EQ(six.connection->destination.port(), 65535);
+  EXPECT_EQ(six.connection->source.address.to_string(), "2001:db8::7");
+  EXPECT_EQ(six.connection->destination.port, 65535);
   EXPECT_FALSE(parse("PROXY UNKNOWN\r\n").connection);
 }
 
@@ -54,7 +56,9 @@ TEST(ProxyHeader, EachByteOfABinaryOneThatIsWrongIsFoundOrChangesTheAddress) {
       if (at >= 16) {
         EXPECT_EQ(header.status, Status::complete) << at;
       }
-      EXPECT_LE(header.size, bent.size());
+      if (header.status == Status::complete) {
+        EXPECT_EQ(header.size, bent.size()) << at;
+      }
       EXPECT_EQ(header.status == Status::malformed, !header.fault.empty()) << at;
     }
   }

@@ -1,4 +1,4 @@
-#include "net/proxy_header.h"
+#include "tarrymq/runtime/proxy_header.h"
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +11,14 @@ namespace proxied_ip = boost::asio::ip;
 
 constexpr std::string_view kTextStart = "PROXY ";
 constexpr std::string_view kBinaryStart("\r\n\r\n\0\r\nQUIT\n", 12);
-constexpr size_t kTextMax = 107;  // with its CRLF
+constexpr size_t kTextMin = 15, kTextMax = 107;  // with its CRLF
 constexpr size_t kBinaryHead = 16;
+
+ProxyHeader proxy_header_of_at_least(size_t size) {
+  ProxyHeader header;
+  header.size = size;
+  return header;
+}
 
 ProxyHeader malformed_proxy(std::string fault) {
   ProxyHeader header;
@@ -75,7 +81,8 @@ ProxyHeader parse_proxy_text(std::string_view text) {
   const size_t end = text.substr(0, kTextMax).find('\n');
   if (end == std::string_view::npos) {
     if (text.size() >= kTextMax) return malformed_proxy("a line of more than 107 bytes");
-    return {};
+    return proxy_header_of_at_least(
+        std::max(kTextMin, text.size() + (text.back() == '\r' ? 1 : 2)));
   }
   if (text[end - 1] != '\r') return malformed_proxy("a line that does not end with CRLF");
   return parse_proxy_line(text.substr(kTextStart.size(), end - 1 - kTextStart.size()), end + 1);
@@ -98,7 +105,7 @@ Bytes bytes_at(std::string_view bytes, size_t at) {
 /// the rest (big endian); the rest: source and destination address, source and destination port,
 /// then fields that are skipped.
 ProxyHeader parse_proxy_binary(std::string_view bytes) {
-  if (bytes.size() < kBinaryHead) return {};
+  if (bytes.size() < kBinaryHead) return proxy_header_of_at_least(kBinaryHead);
   const auto command = static_cast<unsigned char>(bytes[12]),
              family = static_cast<unsigned char>(bytes[13]);
   const size_t length = port_at(bytes, 14);
@@ -112,7 +119,7 @@ ProxyHeader parse_proxy_binary(std::string_view bytes) {
   }
   const size_t needed = local || family == 0 ? 0 : v4 ? 12 : 36;
   if (length < needed) return malformed_proxy("less bytes than its addresses need");
-  if (bytes.size() < kBinaryHead + length) return {};
+  if (bytes.size() < kBinaryHead + length) return proxy_header_of_at_least(kBinaryHead + length);
   ProxyHeader header;
   header.status = ProxyHeader::Status::complete;
   header.size = kBinaryHead + length;
@@ -141,11 +148,13 @@ bool begins_like_proxy_header(ByteSpan bytes) {
 
 ProxyHeader parse_proxy_header(ByteSpan bytes) {
   const std::string_view text = as_text(bytes);
-  if (text.empty()) return {};
+  if (text.empty()) return proxy_header_of_at_least(kTextMin);
   if (!begins_like_proxy_header(bytes)) return malformed_proxy("no PROXY header at all");
   if (text.front() == kTextStart.front())
-    return text.size() < kTextStart.size() ? ProxyHeader{} : parse_proxy_text(text);
-  return text.size() < kBinaryStart.size() ? ProxyHeader{} : parse_proxy_binary(text);
+    return text.size() < kTextStart.size() ? proxy_header_of_at_least(kTextMin)
+                                           : parse_proxy_text(text);
+  return text.size() < kBinaryStart.size() ? proxy_header_of_at_least(kBinaryHead)
+                                           : parse_proxy_binary(text);
 }
 
 }  // namespace tarry
