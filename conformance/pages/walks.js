@@ -1,6 +1,11 @@
 // Logging in, who sees what, the keyboard, light and dark, lists, and that a refresh takes nothing away from the reader.
 'use strict';
-const { Broker } = require('./broker.js');
+const { execFileSync } = require('child_process');
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const amqp = require('amqplib');
+const { Broker, free_port } = require('./broker.js');
 const { log_in, open } = require('./browser.js');
 
 function expect(condition, why) {
@@ -228,6 +233,50 @@ check('an alarm is told on every page, and on the overview with what it means', 
     none(troubles);
   } finally {
     await broker.end();
+  }
+});
+
+/** Files of a certificate authority of its own: ca.crt, and NAME.crt, NAME.key for each name. */
+function certificates(folder, ...names) {
+  const at = (name) => path.join(folder, name);
+  const openssl = (...words) => execFileSync('openssl', words, { stdio: 'pipe' });
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  openssl('req', '-x509', ...key, '-keyout', at('ca.key'), '-out', at('ca.crt'), '-days', '30', '-subj', '/O=Shop/CN=ca');
+  for (const name of names) {
+    openssl('req', ...key, '-keyout', at(name + '.key'), '-out', at(name + '.csr'), '-subj', `/O=Shop/CN=${name}`);
+    openssl('x509', '-req', '-in', at(name + '.csr'), '-CA', at('ca.crt'), '-CAkey', at('ca.key'), '-CAcreateserial', '-days', '30', '-out', at(name + '.crt'));
+  }
+  return at;
+}
+
+check('a connection tells its TLS, and whose certificate came with it', async ({ browser }) => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tarrymq-pages-'));
+  const at = certificates(folder, 'localhost', 'worker');
+  const port = await free_port();
+  const broker = await Broker.make(['--amqps-port', String(port), '--tls-cert', at('localhost.crt'), '--tls-key', at('localhost.key'),
+    '--tls-verify', 'peer', '--tls-ca', at('ca.crt')]);
+  try {
+    const bare = await amqp.connect(broker.url, { clientProperties: { connection_name: 'bare' } });
+    const own = await amqp.connect(`amqps://guest:guest@127.0.0.1:${port}/%2F`, { clientProperties: { connection_name: 'secured' },
+      servername: 'localhost', ca: [fs.readFileSync(at('ca.crt'))], cert: fs.readFileSync(at('worker.crt')), key: fs.readFileSync(at('worker.key')) });
+    const { page, troubles } = await open(browser, broker.base);
+    await log_in(page, broker.base);
+    const tls_of = async (client) => {
+      await page.goto(broker.base + '/#/connections');
+      const row = page.locator('tbody tr', { hasText: client });
+      const listed = await row.locator('td:nth-child(6)').textContent();
+      await row.getByRole('link').click();
+      await page.getByText('What the client says of itself').waitFor();
+      const facts = await page.locator('.facts > div').evaluateAll((rows) => Object.fromEntries(rows.map((r) => [...r.children].map((c) => c.textContent))));
+      return [listed, ...['TLS', 'Name asked for', 'Certificate of', 'Signed by'].map((name) => facts[name]), /^\d{4}-.*Z - \d{4}-.*Z$/.test(facts.Valid)];
+    };
+    equal(await tls_of('bare'), ['none', 'none', undefined, undefined, undefined, false], 'without');
+    equal(await tls_of('secured'), ['TLSv1.3', 'TLSv1.3, TLS_AES_256_GCM_SHA384', 'localhost', 'CN=worker,O=Shop', 'CN=ca,O=Shop', true], 'with');
+    none(troubles);
+    await Promise.all([bare.close(), own.close()]);
+  } finally {
+    await broker.end();
+    fs.rmSync(folder, { recursive: true, force: true });
   }
 });
 

@@ -46,7 +46,9 @@ export function Connection({ of: [name] }) {
           <${Facts} of=${[['Client', client_of(c)], ['User', c.user], ['Vhost', c.vhost], ['Since', html`<${Time} at=${c.connected_at} />`],
             ['From', `${c.peer_host}:${c.peer_port}`], ['Protocol', c.protocol], ['Log-in by', c.auth_mechanism],
             ['Heartbeat', c.timeout ? `${c.timeout} s` : 'none'], ['Largest frame', bytes(c.frame_max)],
-            ['Most channels', count(c.channel_max)]]} />
+            ['Most channels', count(c.channel_max)], ['TLS', c.ssl ? `${c.ssl_protocol}, ${c.ssl_cipher}` : 'none'],
+            ['Name asked for', c.ssl_server_name], ['Certificate of', c.peer_cert_subject], ['Signed by', c.peer_cert_issuer],
+            ['Valid', c.peer_cert_validity]]} />
         <//>
         <${Panel} title="What the client says of itself"><${Table} of=${c.client_properties} /><//>
       </div>

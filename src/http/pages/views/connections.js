@@ -23,6 +23,7 @@ const COLUMNS = [
   { key: 'user', label: 'User', sort: 'user', cell: (c) => html`<span class="name">${c.user}</span>` },
   { key: 'vhost', label: 'Vhost', sort: 'vhost', cell: (c) => html`<span class="name">${c.vhost}</span>` },
   { key: 'state', label: 'State', sort: 'state', cell: (c) => html`<${ConnectionState} of=${c} />` },
+  { key: 'tls', label: 'TLS', wide: true, cell: (c) => (c.ssl ? c.ssl_protocol : html`<span class="quiet">none</span>`) },
   { key: 'channels', label: 'Channels', sort: 'channels', num: true, cell: (c) => html`<${Count} of=${c.channels} />` },
   { key: 'in', label: 'In /s', sort: 'recv_oct_details.rate', num: true, cell: (c) => oct_rate(c.recv_oct_details) },
   { key: 'out', label: 'Out /s', sort: 'send_oct_details.rate', num: true, cell: (c) => oct_rate(c.send_oct_details) },
