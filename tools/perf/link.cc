@@ -59,7 +59,16 @@ std::string queue_name(const Options& options, uint32_t index) {
 Link::Link(const Options& options) : Link(options, Idle{}) { in_.resize(kInputBytes); }
 
 Link::Link(const Options& options, Idle) : fd_(connect_to(options.host, options.port)) {
+  if (options.tls) tls_ = std::make_unique<Tls>(fd_, options.host);
   log_in(options);
+}
+
+ssize_t Link::send_bytes(std::string_view bytes) {
+  return tls_ ? tls_->write(bytes) : ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+ssize_t Link::receive_bytes(char* at, size_t size) {
+  return tls_ ? tls_->read(at, size) : ::recv(fd_, at, size, 0);
 }
 
 void Link::log_in(const Options& options) {
@@ -86,7 +95,7 @@ Link::~Link() {
 
 void Link::tell(std::string_view bytes) {
   while (!bytes.empty()) {
-    ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    ssize_t sent = send_bytes(bytes);
     if (sent <= 0) die(std::string("send: ") + std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
@@ -96,7 +105,7 @@ std::string Link::read_exactly(size_t size) {
   std::string bytes(size, '\0');
   size_t got = 0;
   while (got < size) {
-    ssize_t n = ::recv(fd_, bytes.data() + got, size - got, 0);
+    ssize_t n = receive_bytes(bytes.data() + got, size - got);
     if (n <= 0)
       die(n == 0 ? "the broker closed the socket" : std::string("recv: ") + std::strerror(errno));
     got += static_cast<size_t>(n);
@@ -161,7 +170,7 @@ void Link::finish() {
 
 bool Link::flush() {
   while (out_begin_ < out.size()) {
-    ssize_t sent = ::send(fd_, out.data() + out_begin_, out.size() - out_begin_, MSG_NOSIGNAL);
+    ssize_t sent = send_bytes(std::string_view(out).substr(out_begin_));
     if (sent < 0) {
       if (errno == EAGAIN) return false;
       die(std::string("send: ") + std::strerror(errno));
@@ -174,7 +183,7 @@ bool Link::flush() {
 }
 
 size_t Link::send_some(std::string_view bytes) {
-  ssize_t sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  ssize_t sent = send_bytes(bytes);
   if (sent >= 0) return static_cast<size_t>(sent);
   if (errno != EAGAIN) die(std::string("send: ") + std::strerror(errno));
   return 0;
@@ -189,7 +198,7 @@ size_t Link::receive() {
     in_end_ -= in_begin_;
     in_begin_ = 0;
   }
-  ssize_t got = ::recv(fd_, in_.data() + in_end_, in_.size() - in_end_, 0);
+  ssize_t got = receive_bytes(in_.data() + in_end_, in_.size() - in_end_);
   if (got < 0 && errno == EAGAIN) return 0;
   if (got <= 0)
     die(got == 0 ? "the broker closed the socket" : std::string("recv: ") + std::strerror(errno));

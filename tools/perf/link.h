@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "perf/options.h"
+#include "perf/tls.h"
 #include "perf/wire.h"
 
 namespace tarry::perf {
@@ -70,8 +72,11 @@ class Link {
   std::string read_method(uint16_t channel, uint16_t class_id, uint16_t method_id);
   std::string read_exactly(size_t size);
   void log_in(const Options& options);
+  ssize_t send_bytes(std::string_view bytes);
+  ssize_t receive_bytes(char* at, size_t size);
 
   int fd_ = -1;
+  std::unique_ptr<Tls> tls_;  // null: none
   uint32_t frame_max_ = 131072;
   size_t out_begin_ = 0;
   std::string in_;

@@ -23,11 +23,14 @@ std::string percent_decoded(const std::string& text) {
   return out;
 }
 
-// amqp://user:password@host:port/vhost, everything behind the scheme optional.
+// amqp://user:password@host:port/vhost, or amqps:, everything behind the scheme optional.
 void read_uri(std::string uri, Options& options) {
-  constexpr std::string_view kScheme = "amqp://";
-  if (!uri.starts_with(kScheme)) tarry::perf::die("--uri must begin with amqp://");
-  uri.erase(0, kScheme.size());
+  constexpr std::string_view kPlain = "amqp://", kSecured = "amqps://";
+  options.tls = uri.starts_with(kSecured);
+  if (!options.tls && !uri.starts_with(kPlain))
+    tarry::perf::die("--uri must begin with amqp:// or amqps://");
+  if (options.tls) options.port = 5671;
+  uri.erase(0, (options.tls ? kSecured : kPlain).size());
   size_t slash = uri.find('/');
   if (slash != std::string::npos) {
     if (slash + 1 < uri.size()) options.vhost = percent_decoded(uri.substr(slash + 1));
@@ -142,7 +145,9 @@ int main(int argc, char** argv) {
       "tarrymqperf");
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("--uri", uri, "amqp://user:password@host:port/vhost");
+  app.add_option(
+      "--uri", uri,
+      "amqp://user:password@host:port/vhost; amqps:// for TLS (its certificate is not checked)");
   app.add_option("--publishers", options.publishers, "Publishing connections")
       ->check(CLI::Range(0, 10000));
   app.add_option("--consumers", options.consumers, "Consuming connections")

@@ -12,6 +12,7 @@ struct Options {
   std::string scenario;
   std::string host = "127.0.0.1", user = "guest", password = "guest", vhost = "/";
   uint16_t port = 5672;
+  bool tls = false;
   uint32_t publishers = 1, consumers = 1, queues = 1;
   uint32_t size_bytes = 16;
   double seconds = 0;
