@@ -58,7 +58,7 @@ void Greeting::go_on() {
     case State::looking_for_proxy:
       return look_for_proxy_header();
     case State::tls:
-      return shake_hands();
+      return shake_hands_in_turn();
     case State::ending:
       return drain();
     case State::over:
@@ -111,7 +111,15 @@ void Greeting::begin_tls() {
   if (kind_.tls == nullptr) return hand_over();
   state_ = State::tls;
   tls_ = std::make_unique<TlsSession>(*kind_.tls, socket_.native_handle());
-  shake_hands();
+  wait(GreetedSocket::wait_read);
+}
+
+void Greeting::shake_hands_in_turn() {
+  if (links_.may_shake_hands(*this)) shake_hands();
+}
+
+void Greeting::go_on_with_tls() {
+  if (state_ == State::tls) shake_hands_in_turn();
 }
 
 void Greeting::shake_hands() {

@@ -18,6 +18,8 @@ class Greeting final : public std::enable_shared_from_this<Greeting> {
   Greeting(LinkShard& links, boost::asio::ip::tcp::socket socket, const ListenerKind& kind);
   ~Greeting();
   void start();
+  /// If that is what it waits for: its turn has come (LinkShard::may_shake_hands).
+  void go_on_with_tls();
   /// Closes at once.
   void finish();
   /// The socket is a link's now.
@@ -32,6 +34,7 @@ class Greeting final : public std::enable_shared_from_this<Greeting> {
   /// Nothing of what the proxy's neighbours say is believed.
   void look_for_proxy_header();
   void begin_tls();
+  void shake_hands_in_turn();
   void shake_hands();
   void hand_over();
   void refuse(const std::string& why);

@@ -71,6 +71,25 @@ void LinkShard::begin(boost::asio::ip::tcp::socket socket, Connection::Peer peer
   link->start(std::move(peer));
 }
 
+bool LinkShard::may_shake_hands(Greeting& greeting) {
+  if (shook_hands_) {
+    crowd_.push_back(greeting.weak_from_this());
+    return false;
+  }
+  shook_hands_ = true;
+  shard().post([this] { next_of_the_crowd(); });
+  return true;
+}
+
+void LinkShard::next_of_the_crowd() {
+  shook_hands_ = false;
+  while (!crowd_.empty() && !shook_hands_) {
+    auto next = crowd_.front().lock();  // gone: it gave up meanwhile
+    crowd_.pop_front();
+    if (next) next->go_on_with_tls();
+  }
+}
+
 void LinkShard::abort_all() {
   while (!greetings_.empty()) {
     auto greeting = greetings_.begin()->second;

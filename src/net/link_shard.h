@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
+#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -51,6 +52,10 @@ class LinkShard {
   void begin(boost::asio::ip::tcp::socket socket, Connection::Peer peer,
              std::unique_ptr<TlsSession> tls);
   void abort_all();
+  /// A step of a TLS handshake may be a signature, a millisecond of nothing else: one or two a
+  /// turn, or a crowd of new clients would hold up all others. False: `greeting` is told when its
+  /// turn has come.
+  bool may_shake_hands(Greeting& greeting);
 
   QueueShard& home() { return home_; }
   Shard& shard() { return home_.shard(); }
@@ -63,6 +68,8 @@ class LinkShard {
   void remove(Greeting& greeting);
 
  private:
+  void next_of_the_crowd();
+
   QueueShard& home_;
   AccessPort& access_;
   ConnectionList& list_;
@@ -71,6 +78,8 @@ class LinkShard {
   std::vector<std::byte> buffer_;
   std::unordered_map<TcpLink*, std::shared_ptr<TcpLink>> links_;
   std::unordered_map<Greeting*, std::shared_ptr<Greeting>> greetings_;
+  std::deque<std::weak_ptr<Greeting>> crowd_;  // wait for their turn, the first come first
+  bool shook_hands_ = false;                   // this turn; the next of the crowd is in the mail
 };
 
 }  // namespace tarry

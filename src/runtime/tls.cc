@@ -112,6 +112,8 @@ std::string use_rules(SSL_CTX* context, const TlsSettings& settings, bool client
   // no buffers.
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
+  // Many small records in one call of the system, and a large one in one instead of two.
+  SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_session_id_context(context, kSessionContext, sizeof kSessionContext - 1);
   const char* ciphers = settings.ciphers.empty() ? kCiphers : settings.ciphers.c_str();
   if (SSL_CTX_set_cipher_list(context, ciphers) != 1) {
