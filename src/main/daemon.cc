@@ -292,9 +292,17 @@ std::string Daemon::listen_amqp(std::vector<ListenerInfo>& listeners) {
 
 std::string Daemon::listen() {
   operations_ = std::make_unique<Operations>(*store_, *clock_, hooks());
-  std::string error = listen_http(listeners_);
-  if (error.empty()) error = listen_amqp(listeners_);
+  // The HTTP API speaks of AMQP's sockets, and whoever is served over AMQP may count on HTTP: so
+  // the sockets are there before HTTP, and clients are taken after it.
+  std::vector<ListenerInfo> amqp, all;
+  std::string error = listen_amqp(amqp);
+  if (error.empty()) error = listen_http(all);
   if (!error.empty()) return error;
+  all.insert(all.end(), amqp.begin(), amqp.end());
+  {
+    std::lock_guard lock(listeners_mutex_);
+    listeners_ = std::move(all);
+  }
   announce_listeners();
   NodeFacts facts;
   facts.data_dir = settings_.data_dir;
@@ -302,6 +310,7 @@ std::string Daemon::listen() {
   facts.memory_limit_bytes = memory_limit(settings_);
   facts.disk_free_min_bytes = settings_.disk_free_min_bytes;
   broker_->management().set_node_facts(std::move(facts));
+  if (listener_) listener_->start();
   return {};
 }
 

@@ -120,11 +120,14 @@ Result<std::unique_ptr<AmqpListener>> AmqpListener::open(
         first, std::move(*acceptor),
         [raw = impl.get(), kind = impl->kinds.back().get()](int fd) { raw->hand_out(fd, kind); }));
   }
-  for (auto& acceptor : impl->acceptors) first.post([acceptor] { acceptor->start(); });
   return std::unique_ptr<AmqpListener>(new AmqpListener(std::move(impl)));
 }
 
 const std::vector<uint16_t>& AmqpListener::ports() const { return impl_->ports; }
+
+void AmqpListener::start() {
+  for (auto& acceptor : impl_->acceptors) impl_->first().post([acceptor] { acceptor->start(); });
+}
 
 void AmqpListener::stop() {
   for (auto& acceptor : impl_->acceptors) impl_->first().post([acceptor] { acceptor->stop(); });

@@ -25,8 +25,8 @@ struct ListenAddress {
 
 /// AMQP over TCP: accepts on the first shard and hands the sockets to all shards in turn. Each
 /// socket becomes a link that owns its Connection and lives on its shard. Life: open() (bound and
-/// listening, so that a port in use is known at once), connections come as the shards run, stop(),
-/// and destroy it after the shards have stopped.
+/// listening, so that a port in use is known at once), start(), connections come as the shards run,
+/// stop(), and destroy it after the shards have stopped.
 class AmqpListener {
  public:
   /// What is not owned outlives the listener. Errors: those of bind and listen, for the address in
@@ -46,7 +46,10 @@ class AmqpListener {
   /// Beyond so many open sockets a new one is closed at once, counted (runtime/limit_hits.h) and
   /// logged now and then. Any thread.
   void set_connections_max(size_t count);
-  /// No new connections from here on; those that are open stay. Any thread.
+  /// Takes connections from here on; those who knocked since open() have waited. Any thread, once.
+  void start();
+  /// No new connections from here on, nor after a start() to come; those that are open stay. Any
+  /// thread.
   void stop();
   /// Closes every socket at once, those in the handshake included; the connections give back what
   /// is unacknowledged. Any thread; `done` runs on the first shard when all shards have done so.

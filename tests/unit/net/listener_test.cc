@@ -128,6 +128,10 @@ struct RefusingAccess : AccessPort {
 class Net : public ::testing::Test {
  protected:
   void start(size_t shard_count, AccessPort* other_access = nullptr) {
+    open(shard_count, other_access);
+    if (listener) listener->start();
+  }
+  void open(size_t shard_count, AccessPort* other_access = nullptr) {
     for (size_t i = 0; i < shard_count; ++i) {
       shards.push_back(std::make_unique<Shard>(ShardId(static_cast<uint16_t>(i)), clock));
       homes.push_back(
@@ -389,6 +393,26 @@ TEST_F(Net, AfterStopNobodyComesInButWhoIsInStays) {
   EXPECT_FALSE(late.connect(port));
   client.say(1, method::BasicQos{});
   EXPECT_EQ(client.next().id(), method_id::basic_qos_ok);
+}
+
+TEST_F(Net, WhoComesBeforeTheStartWaits) {
+  open(1);
+  Client early;
+  ASSERT_TRUE(early.connect(port));
+  on_shard([] {});
+  EXPECT_EQ(listener->open_links(), 0u);
+  listener->start();
+  early.open();
+  EXPECT_EQ(listener->open_links(), 1u);
+}
+
+TEST_F(Net, AStopBeforeTheStartHolds) {
+  open(1);
+  listener->stop();
+  listener->start();
+  on_shard([] {});
+  Client late;
+  EXPECT_FALSE(late.connect(port));
 }
 
 TEST_F(Net, OutOfDescriptorsItWaitsAndTriesAgain) {
