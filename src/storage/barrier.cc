@@ -32,6 +32,7 @@ Barrier::Barrier(FileSystem& files, Options options)
     : files_(files),
       options_(std::move(options)),
       open_files_(std::make_shared<OpenFiles>(kOpenFilesMax)) {
+  check_free_space();  // known at the start; from here on it is the thread's to look
   if (!options_.manual) thread_ = std::thread([this] { thread_main(); });
 }
 

@@ -181,14 +181,13 @@ Result<std::unique_ptr<Store>> Store::open_parts(StoreOptions options, FileSyste
                                                  std::unique_ptr<FileLock> lock, bool manual,
                                                  std::string* why) {
   std::unique_ptr<Store> store(new Store);
+  // Nothing in it outlives a process. Before the barrier looks at what is free.
+  remove_tree(files, options.data_dir + kTransient);
+  remove_tree(files, options.data_dir + "/" + kBackupLinksName);
   store->impl_ = std::make_unique<Impl>(std::move(options), files, manual);
   Impl& impl = *store->impl_;
   impl.lock = std::move(lock);
-  // Nothing in it outlives a process.
-  remove_tree(files, impl.options.data_dir + kTransient);
-  remove_tree(files, impl.options.data_dir + "/" + kBackupLinksName);
   impl.inventory = Inventory::read(files, impl.options.data_dir);
-  impl.barrier->check_free_space();
   if (manual) {
     if (FileError error = Inventory::remove(files, impl.options.data_dir)) return error;
     return store;
