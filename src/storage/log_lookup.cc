@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "storage/log_state.h"
+#include "storage/read_request.h"
 
 namespace tarry {
 
@@ -33,8 +34,8 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
   while (at_ordinal < ordinal) {
     Located at;
     const bool written = on_disk && at_offset < segment.published_offset;
-    const Fetch result = written ? locate_on_disk(segment, at_ordinal, at_offset, false, at)
-                                 : locate(segment, at_ordinal, at_offset, false, at);
+    Fetch result = written ? locate_on_disk(segment, at_ordinal, at_offset, false, at)
+                           : locate(segment, at_ordinal, at_offset, false, at);
     // A chunk still has what on disk is the beginning of one long skip record: a walk that comes
     // out of it ends up inside of that. As it was written, the segment can be walked from its
     // start.
@@ -43,6 +44,10 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
       at_ordinal = 0;
       at_offset = kFileHeaderBytes;
       continue;
+    }
+    if (result == Fetch::none && at_offset < segment.published_offset) {
+      result = pass_gap(segment, at_ordinal, at_offset);
+      if (result == Fetch::ok) continue;
     }
     // The next try goes on from here.
     if (result == Fetch::pending) segment.look_ups.keep(place, {at_ordinal, at_offset});
@@ -59,6 +64,35 @@ Fetch LogState::resolve(Segment& segment, uint32_t ordinal, uint32_t& offset) {
   segment.look_ups.keep(place, {at_ordinal, at_offset});
   offset = at_offset;
   return Fetch::ok;
+}
+
+/// What is not whole at this place may be records that were settled and never came to the disk, or
+/// damage: either is no reason to give up those behind it. Goes to the next whole one, which the
+/// store's thread looks for once.
+Fetch LogState::pass_gap(Segment& segment, uint32_t& ordinal, uint32_t& offset) {
+  if (!segment.gaps) segment.gaps = std::make_unique<std::map<uint32_t, LookUps::Place>>();
+  if (auto known = segment.gaps->find(offset); known != segment.gaps->end()) {
+    ordinal = known->second.ordinal;
+    offset = known->second.offset;
+    return Fetch::ok;
+  }
+  for (auto& request : reading_) {
+    if (request->finds_gap && request->segment == segment.number && request->start == offset)
+      return Fetch::pending;
+  }
+  look_behind_damage(segment, ordinal, offset, true);
+  return Fetch::pending;
+}
+
+void LogState::found_gap(ReadRequest& request) {
+  Segment* segment = find(request.segment);
+  if (segment && segment->gaps) {
+    const bool found = request.next < request.count;
+    (*segment->gaps)[request.start] = found ? LookUps::Place{request.next, request.next_offset}
+                                            : LookUps::Place{segment->count, segment->end};
+  }
+  std::erase_if(reading_, [&](const auto& r) { return r.get() == &request; });
+  if (waker) waker();
 }
 
 bool LogState::take_fresh(const Position& position, uint32_t body_bytes) {

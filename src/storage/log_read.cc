@@ -183,6 +183,7 @@ void LogState::forget_windows(Segment& segment) {
   for (auto& request : reading_)
     request->outdated |= request->segment == segment.number && !request->resyncs;
   segment.look_ups.clear();
+  segment.gaps.reset();
   shard_.list_sweep(*this);
 }
 
@@ -252,26 +253,37 @@ Fetch LogState::skip_damage() {
     return Fetch::ok;
   }
   for (auto& request : reading_) {
-    if (request->resyncs && request->segment == segment.number &&
+    if (request->resyncs && !request->finds_gap && request->segment == segment.number &&
         request->ordinal == cursor_.ordinal) {
       return Fetch::pending;
     }
   }
   auto request = std::make_shared<ReadRequest>(shard_.impl().files);
+  look_behind_damage(segment, cursor_.ordinal, cursor_.offset, false);
+  return Fetch::pending;
+}
+
+void LogState::look_behind_damage(Segment& segment, uint32_t ordinal, uint32_t offset,
+                                  bool finds_gap) {
   request->log = this;
   request->files = segment.files;
   request->resyncs = true;
   request->segment = segment.number;
-  request->start = cursor_.offset;
-  request->bytes = segment.published_offset - cursor_.offset;
-  request->ordinal = cursor_.ordinal;
+  request->finds_gap = finds_gap;
+  request->start = offset;
+  request->bytes = segment.published_offset - offset;
+  request->ordinal = ordinal;
   request->count = segment.count;
   reading_.push_back(request);
   Shard& shard = shard_.shard();
   shard_.store().on_store_thread([request, &shard] {
     request->resync();
     shard.post([request] {
-      if (request->log) request->log->skipped_damage(*request);
+      if (!request->log) return;
+      if (request->finds_gap)
+        request->log->found_gap(*request);
+      else
+        request->log->skipped_damage(*request);
     });
   });
   return Fetch::pending;

@@ -129,6 +129,8 @@ class LogState {
   Fetch resolve(Segment& segment, uint32_t ordinal, uint32_t& offset);
 
   // log_read.cc
+  Fetch pass_gap(Segment& segment, uint32_t& ordinal, uint32_t& offset);
+  void found_gap(ReadRequest& request);
   Fetch locate(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor, Located& out);
   Fetch locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor,
                        Located& out);
@@ -139,6 +141,7 @@ class LogState {
   Fetch skip_damage();
   void skipped_damage(ReadRequest& request);
   void pass_over_damage(Segment& segment, uint32_t next, uint32_t next_offset);
+  void look_behind_damage(Segment& segment, uint32_t ordinal, uint32_t offset, bool finds_gap);
   void report_damage(const Segment& segment, uint32_t offset, uint32_t records);
 
   // log_settle.cc

@@ -28,6 +28,7 @@ class ReadRequest {
   // nothing).
   bool resyncs = false;
   uint32_t ordinal = 0, count = 0, next = 0, next_offset = 0;
+  bool finds_gap = false;  // it was not the cursor that came by
 };
 
 void read_with_holes(File& file, std::span<std::byte> out, uint64_t offset);

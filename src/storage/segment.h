@@ -86,6 +86,9 @@ struct Segment {
   uint32_t first_ordinal = 0;  // where a cursor that comes in begins
   uint32_t first_offset = kFileHeaderBytes;
   LookUps look_ups;
+  /// Where records are not whole, by offset, and where the next whole one is. Asked for only by who
+  /// comes by there.
+  std::unique_ptr<std::map<uint32_t, LookUps::Place>> gaps;
   bool dirty = false;  // in the log's list of segments to hand over
 
   // States of records. gone: below the watermark, or in the set.

@@ -180,6 +180,72 @@ TEST(StorageFault, DamageInsideIsReportedSkippedAndNeverServed) {
   }
 }
 
+TEST(StorageFault, ARecordBehindOneThatIsNotWholeIsFoundByItsOrdinal) {
+  (void)set_log_level("off");
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  StorageWorld w(fs);
+  w.body_bytes = 500;
+  ASSERT_TRUE(w.start());
+  for (uint32_t id = 1; id <= 5; ++id) ASSERT_TRUE(w.append(id));
+  ASSERT_TRUE(w.commit());
+  ASSERT_TRUE(w.deliver().there);
+  w.settle(w.deliver());
+  ASSERT_TRUE(w.commit());
+  w.stop();
+  // What was settled needs not have come to the disk.
+  for (auto& name : fs.all_files()) {
+    if (name.ends_with(".seg")) fs.flip_byte(name, 64 + 800);
+  }
+  for (bool cold : {false, true}) {
+    fs.set_cold(cold);
+    ASSERT_TRUE(w.start());
+    std::vector<StorageWorld::Out> outs;
+    for (StorageWorld::Out out; (out = w.deliver()).there;) outs.push_back(out);
+    ASSERT_EQ(outs.size(), 4u);
+    const uint64_t damaged = w.log().damaged_count();
+    for (const auto& out : outs) {
+      Fetched fetched;
+      EXPECT_EQ(w.read({out.position.segment, out.position.ordinal, 0}, fetched), Fetch::ok);
+      EXPECT_EQ(StorageWorld::id_of(fetched), out.id);
+    }
+    EXPECT_EQ(w.log().damaged_count(), damaged);
+    w.stop();
+  }
+}
+
+TEST(StorageFault, AnErrorTextThatIsNotInMemoryKeepsNobodyWaitingForTheDisk) {
+  (void)set_log_level("off");
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  StorageWorld w(fs);
+  ASSERT_TRUE(w.start());
+  ASSERT_TRUE(w.append(1));
+  ASSERT_TRUE(w.commit());
+  const auto out = w.deliver();
+  w.park(out, 5000, 1);
+  ASSERT_TRUE(w.commit());
+  fs.set_cold(true);
+  Fetched fetched;
+  std::string text;
+  const auto read = [&] {
+    const Fetch fetch = w.log().read(out.position, fetched);
+    if (fetch == Fetch::ok) text = w.log().park_error(out.position);
+    return fetch;
+  };
+  EXPECT_EQ(read(), Fetch::pending);
+  EXPECT_EQ(read(), Fetch::pending);
+  w.log().set_waker([&] { (void)read(); });
+  for (int i = 0; i < 3; ++i) {  // the record, then the text
+    w.store().impl().store_thread.run_queued();
+    w.turn();
+  }
+  EXPECT_EQ(text, "why");
+  fs.set_cold(false);
+  EXPECT_EQ(read(), Fetch::ok);
+  w.stop();
+}
+
 TEST(StorageFault, AFileOfAnotherFormatVersionIsRefused) {
   (void)set_log_level("off");
   FaultyFileSystem fs;

@@ -146,6 +146,15 @@ class StorageWorld {
     }
     return Fetch::pending;
   }
+  Fetch read(const Position& position, Fetched& out) {
+    for (int n = 0; n < 10; ++n) {
+      Fetch result = logs_[0]->read(position, out);
+      if (result != Fetch::pending) return result;
+      store_->impl().store_thread.run_queued();
+      turn();
+    }
+    return Fetch::pending;
+  }
   struct Out {
     uint32_t id = 0;
     Position position;
