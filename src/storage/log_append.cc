@@ -144,6 +144,13 @@ void LogState::fill(const Segment& segment, uint32_t ordinal, uint32_t offset, c
   out.has_error = !segment.errors.empty() && segment.errors.has(ordinal);
 }
 
+Fetch LogState::peeked(Segment& segment, const Fetched& found) {
+  const Fetch fetch = with_error(segment, found);
+  if (fetch != Fetch::ok) [[unlikely]]
+    peeked_bytes_ = 0;
+  return fetch;
+}
+
 Fetch LogState::peek(Fetched& out) {
   const Chunk* chunk = cursor_.chunk;
   if (!chunk || cursor_.offset - chunk->start >= chunk->used) [[unlikely]]
@@ -155,7 +162,7 @@ Fetch LogState::peek(Fetched& out) {
   fill(segment, cursor_.ordinal, cursor_.offset, at, out);
   peeked_bytes_ = at.head.length;
   peeked_body_ = at.head.body_bytes();
-  return Fetch::ok;
+  return peeked(segment, out);
 }
 
 /// What a skip record covers is gone for good, whatever the ack log says (its events may be what is
@@ -216,7 +223,7 @@ Fetch LogState::peek_slow(Fetched& out) {
     fill(segment, cursor_.ordinal, cursor_.offset, at, out);
     peeked_bytes_ = at.head.length;
     peeked_body_ = at.head.body_bytes();
-    return Fetch::ok;
+    return peeked(segment, out);
   }
   return Fetch::none;
 }

@@ -10,6 +10,7 @@ namespace {
 // What was written stays in memory for a cursor that is close behind, up to this much a log.
 constexpr uint64_t kKeptBytesMax = 1u << 20;
 constexpr size_t kOtherWindowsKept = 8;
+constexpr size_t kErrorTextsKept = 16;
 
 }  // namespace
 
@@ -190,6 +191,7 @@ bool LogState::sweep_segment(Segment& segment, uint64_t& kept) {
 
 void LogState::sweep() {
   lent_.clear();
+  if (read_errors_.size() > kErrorTextsKept) read_errors_.clear();
   if (windows_.size() > kOtherWindowsKept) windows_.resize(kOtherWindowsKept);
   uint64_t kept = 0;
   for (size_t i = 0; i < segments.size();) {
@@ -232,6 +234,7 @@ bool LogState::lazy_tick() {
   if (idle) {
     window_ = {};
     windows_.clear();
+    read_errors_.clear();
     chunk_bytes_ = ChunkPool::kSmallest;
     if (!segments.empty()) {
       Segment& last = *segments.back();

@@ -209,8 +209,9 @@ Fetch LogState::read(const Position& position, Fetched& out) {
     gone(*segment, {position.ordinal, 1});
     if (segment->all_gone()) shard_.list_sweep(*this);
   }
-  if (result == Fetch::ok) fill(*segment, position.ordinal, offset, at, out);
-  return result;
+  if (result != Fetch::ok) return result;
+  fill(*segment, position.ordinal, offset, at, out);
+  return with_error(*segment, out);
 }
 
 void LogState::report_damage(const Segment& segment, uint32_t offset, uint32_t records) {
@@ -258,18 +259,18 @@ Fetch LogState::skip_damage() {
       return Fetch::pending;
     }
   }
-  auto request = std::make_shared<ReadRequest>(shard_.impl().files);
   look_behind_damage(segment, cursor_.ordinal, cursor_.offset, false);
   return Fetch::pending;
 }
 
 void LogState::look_behind_damage(Segment& segment, uint32_t ordinal, uint32_t offset,
                                   bool finds_gap) {
+  auto request = std::make_shared<ReadRequest>(shard_.impl().files);
   request->log = this;
   request->files = segment.files;
   request->resyncs = true;
-  request->segment = segment.number;
   request->finds_gap = finds_gap;
+  request->segment = segment.number;
   request->start = offset;
   request->bytes = segment.published_offset - offset;
   request->ordinal = ordinal;
@@ -286,7 +287,6 @@ void LogState::look_behind_damage(Segment& segment, uint32_t ordinal, uint32_t o
         request->log->skipped_damage(*request);
     });
   });
-  return Fetch::pending;
 }
 
 void LogState::skipped_damage(ReadRequest& request) {
@@ -331,30 +331,6 @@ void LogState::pass_over_damage(Segment& segment, uint32_t next, uint32_t next_o
   cursor_.offset = next_offset;
   cursor_.chunk = nullptr;
   shard_.list_sweep(*this);
-}
-
-std::string LogState::park_error(const Position& position) {
-  Segment* segment = find(position.segment);
-  if (!segment || segment->errors.empty()) return {};
-  if (const std::string* kept = segment->errors.text(position.ordinal)) return *kept;
-  const uint32_t place = segment->errors.place(position.ordinal);
-  if (place == 0) return {};
-  const uint32_t start = place - 4;  // of its length
-  if (start >= segment->events_offset) {
-    return text_behind_length(ByteSpan(segment->events).subspan(start - segment->events_offset));
-  }
-  // Handed over: its events are kept until they are on disk.
-  if (auto text = shard_.event_text(*segment->files, start)) return *text;
-  LogStream::Reader reader = segment->files->acks().reader(start);
-  if (!reader.file) {
-    auto file = shard_.impl().files.open(reader.path, FileSystem::Open::write);
-    if (!file) return {};
-    reader.file = std::move(*file);
-    segment->files->acks().keep(reader);
-  }
-  std::byte bytes[4 + kErrorTextBytesMax];
-  auto n = reader.file->pread(bytes, start);
-  return n ? text_behind_length({bytes, *n}) : std::string();
 }
 
 }  // namespace tarry

@@ -15,6 +15,7 @@ namespace tarry {
 class Compaction;
 class ReadRequest;
 class ParkedReading;
+class ErrorReading;
 
 /// Bytes of a segment read back from disk.
 struct ReadWindow {
@@ -27,8 +28,8 @@ struct ReadWindow {
 };
 
 /// The inside of a MessageLog. Files: log_append.cc (append, cursor), log_settle.cc (state
-/// changes), log_read.cc (windows, damage), log_hand_over.cc (what goes to the barrier, memory),
-/// log_recovery.cc (open).
+/// changes), log_read.cc (windows, damage), log_errors.cc (error texts), log_hand_over.cc (what
+/// goes to the barrier, memory), log_recovery.cc (open).
 class LogState {
  public:
   LogState(ShardStore& shard, MessageLog::Options options, uint64_t& fresh_count,
@@ -118,6 +119,7 @@ class LogState {
     cursor_ = {&segment, segment.first_ordinal, segment.first_offset, nullptr};
   }
   Fetch peek_slow(Fetched& out);
+  Fetch peeked(Segment& segment, const Fetched& found);
   void pass_over_skip(Segment& segment, OrdinalRun run);
   Fetch lost_count();
   void fill(const Segment& segment, uint32_t ordinal, uint32_t offset, const Located& at,
@@ -127,10 +129,10 @@ class LogState {
 
   // log_lookup.cc
   Fetch resolve(Segment& segment, uint32_t ordinal, uint32_t& offset);
-
-  // log_read.cc
   Fetch pass_gap(Segment& segment, uint32_t& ordinal, uint32_t& offset);
   void found_gap(ReadRequest& request);
+
+  // log_read.cc
   Fetch locate(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor, Located& out);
   Fetch locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offset, bool at_cursor,
                        Located& out);
@@ -139,10 +141,16 @@ class LogState {
   Fetch find_record(Segment& segment, const Position& position, uint32_t& offset, Located& at);
   void forget_windows(Segment& segment);
   Fetch skip_damage();
+  void look_behind_damage(Segment& segment, uint32_t ordinal, uint32_t offset, bool finds_gap);
   void skipped_damage(ReadRequest& request);
   void pass_over_damage(Segment& segment, uint32_t next, uint32_t next_offset);
-  void look_behind_damage(Segment& segment, uint32_t ordinal, uint32_t offset, bool finds_gap);
   void report_damage(const Segment& segment, uint32_t offset, uint32_t records);
+
+  // log_errors.cc
+  uint32_t error_place(const Segment& segment, uint32_t ordinal, std::string& text) const;
+  Fetch with_error(Segment& segment, const Fetched& found);
+  void error_read(ErrorReading& reading);
+  void keep_read_error(uint32_t segment, uint32_t place, std::string text);
 
   // log_settle.cc
   bool writes_events() const { return options.durable; }
@@ -186,6 +194,8 @@ class LogState {
   std::vector<Position> doubted_;    // not found at the first look
   std::vector<std::shared_ptr<ReadRequest>> reading_;
   std::vector<std::shared_ptr<ParkedReading>> parked_readings_;
+  std::vector<std::shared_ptr<ErrorReading>> error_readings_;
+  std::map<std::pair<uint32_t, uint32_t>, std::string> read_errors_;  // by segment and place
 };
 
 struct MessageLog::State : LogState {

@@ -10,6 +10,7 @@ namespace tarry {
 LogState::~LogState() {
   for (auto& request : reading_) request->log = nullptr;
   for (auto& reading : parked_readings_) reading->log = nullptr;
+  for (auto& reading : error_readings_) reading->log = nullptr;
   release_all_chunks();
   shard_.forget(*this);
 }

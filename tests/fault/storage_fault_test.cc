@@ -38,7 +38,7 @@ void one_failure_everywhere(const std::string& kind, errc::errc_t what) {
     EXPECT_TRUE(w.commit());
     // Positions handed out before the failure are good after it.
     Fetched fetched;
-    EXPECT_EQ(w.log().read(b.position, fetched), Fetch::ok);
+    EXPECT_EQ(w.read(b.position, fetched), Fetch::ok);
     EXPECT_EQ(StorageWorld::id_of(fetched), b.id);
     EXPECT_EQ(w.log().park_error(b.position), "why");
     w.append(8);

@@ -189,7 +189,8 @@ class MessageLog {
   /// A new last error text, without another change. Kept to 4 KiB; empty: nothing happens.
   void note_error(const Position& position, std::string_view error);
   /// The last error text that park(), mark_dying() or note_error() gave a record that is not gone
-  /// ("" if none); read from disk when not in memory.
+  /// ("" if none). After a peek() or read() of the record in the same turn nothing is read from
+  /// disk for it.
   std::string park_error(const Position& position);
   /// True unless the record is gone (or was never there).
   bool live(const Position& position) const;
