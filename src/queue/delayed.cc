@@ -46,8 +46,7 @@ void QueueActor::park_delayed() {
 
 void QueueActor::release(Lane& lane, const DueEntry& entry) {
   lane.log->take_back(entry.position);
-  dying_.push_back({lane.number, {entry.position, 1}, DeathReason::unused, 0});
-  ++dying_count_;
+  add_dying({lane.number, {entry.position, 1}, DeathReason::unused, 0});
 }
 
 void QueueActor::send_delayed(Lane& lane, Move move, const RecordView& record,

@@ -100,6 +100,11 @@ struct Lane {
   uint64_t greatest_own_expiry =
       0;  // of all that was appended since then; UINT64_MAX: one without an end
 
+  // Moves into this lane: the first whose arrival may not be durable yet (position_key), and the
+  // ticket of the last.
+  uint64_t arrivals_from = 0;
+  Ticket arrivals_ticket = 0;  // 0: all are durable
+
   uint64_t ready() const { return log->fresh_count() + requeued.count() + returns.count(); }
   uint64_t ready_bytes() const {
     return log->fresh_bytes() + requeued.body_bytes() + returns.body_bytes();

@@ -18,13 +18,20 @@ bool QueueActor::over_limit() const {
          (settings_.max_length_bytes && ready_bytes() > *settings_.max_length_bytes);
 }
 
-bool QueueActor::refuse_if_full(const PublishRequest& request) {
+/// `passes_on`: it is taken all the same, to die here at once.
+bool QueueActor::refuse_if_full(const PublishRequest& request, bool& passes_on) {
   if (!would_overflow(request.body.size())) return false;
   // What a consumer takes at this turn's end is not in the way.
   if (Consumer* consumer = consumers_.next(); consumer && consumer->capacity() > ready()) {
     return false;
   }
-  if (settings_.overflow == Overflow::reject_publish_dlx) dead_letter_refused(request);
+  if (settings_.overflow == Overflow::reject_publish_dlx) {
+    // Were a dead letter refused, its source might send it once more, after a crash or because it
+    // holds it (retry-spec 41), and what it dies to here would have it twice.
+    passes_on = request.origin && settings_.dead_letter_exchange && sink_of_letters();
+    if (passes_on) return false;
+    dead_letter_refused(request);
+  }
   if (request.publish_number != 0) add_confirm(confirms_, request, true);
   schedule();
   return true;

@@ -46,9 +46,33 @@ void QueueActor::kill(Lane& lane, const Run& run, DeathReason reason, uint32_t d
     lane.log->settle(run);
     return count_drop(reason, run.count, "no dead-letter exchange is set");
   }
-  dying_.push_back({lane.number, run, reason, delivery_count});
-  dying_count_ += run.count;
+  add_dying({lane.number, run, reason, delivery_count});
   schedule();
+}
+
+void QueueActor::add_dying(DyingRun dying) {
+  dying.ticket = arrival_of(*find_lane(dying.lane), dying.run);
+  dying_count_ += dying.run.count;
+  dying_.push_back(std::move(dying));
+}
+
+/// A message that was moved here must be on the disk before it is moved on: a power cut that kept
+/// the copy at the next queue and lost the one here would let the first source send it once more.
+void QueueActor::note_arrival(Lane& lane, const Position& position,
+                              const PublishRequest& request) const {
+  if (!identity_.durable || !request.persistent) return;  // then a crash takes it in any case
+  if (lane.arrivals_ticket == 0 || store_.passed(lane.arrivals_ticket))
+    lane.arrivals_from = position_key(position);
+  lane.arrivals_ticket = store_.ticket();
+}
+
+/// What must have passed before these go on. Told when they die, so that later arrivals keep nobody
+/// waiting.
+Ticket QueueActor::arrival_of(Lane& lane, const Run& run) const {
+  if (lane.arrivals_ticket == 0) [[likely]]
+    return 0;
+  if (store_.passed(lane.arrivals_ticket)) return lane.arrivals_ticket = 0;
+  return position_key(run.first) + run.count > lane.arrivals_from ? lane.arrivals_ticket : 0;
 }
 
 /// A move that is tried again because another of its targets had no room on the disk: this one has
@@ -84,6 +108,10 @@ bool QueueActor::start_move() {
   DyingRun& dying = dying_.front();
   Lane& lane = *find_lane(dying.lane);
   const Position position = dying.run.first;
+  if (dying.ticket != 0 && !store_.passed(dying.ticket)) {
+    ask_gate();
+    return false;
+  }
   Fetched fetched;
   const Fetch fetch = lane.log->read(position, fetched);
   if (fetch == Fetch::pending) return false;

@@ -51,8 +51,7 @@ void QueueActor::mark_dying(Lane& lane, const Position& position, DeathReason re
                        {static_cast<uint8_t>(reason), delivery_count, now_floor_ms_, error});
   DyingRun dying{lane.number, {position, 1}, reason, delivery_count};
   dying.marked = true;
-  dying_.push_back(std::move(dying));
-  ++dying_count_;
+  add_dying(std::move(dying));
   schedule();
 }
 

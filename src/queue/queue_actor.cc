@@ -115,8 +115,9 @@ void QueueActor::publish(const PublishRequest& request) {
   if (!gone_) {
     refresh_time();
     if (request.origin && has_come_before(request)) [[unlikely]]
+  bool passes_on = false;
       return;
-    if (rejecting_ && refuse_if_full(request)) return;
+    if (rejecting_ && refuse_if_full(request, passes_on)) return;
     lane = lane_for(request.priority);
   }
   if (!lane) {
@@ -154,6 +155,8 @@ void QueueActor::publish(const PublishRequest& request) {
   ++counts_.published;
   ++(request.persistent ? persistent_seen_ : transient_seen_);
   if (parts.ttl_ms == kNoTtl) [[likely]] {
+  if (request.origin) [[unlikely]]
+    note_arrival(*lane, *position, request);
     lane->greatest_own_expiry = UINT64_MAX;
     if (settings_.message_ttl_ms && *settings_.message_ttl_ms == 0) expire_ttl_zero_ = true;
   } else {
@@ -166,6 +169,10 @@ void QueueActor::publish(const PublishRequest& request) {
   schedule();
 }
 
+  if (passes_on) [[unlikely]] {
+    (void)lane->log->take_fresh(*position, static_cast<uint32_t>(request.body.size()));
+    kill(*lane, {*position, 1}, DeathReason::maxlen, 0);
+  }
 bool QueueActor::is_duplicate(const PublishRequest& request) {
   const auto view = PropertiesView::parse(request.header);
   return view && deduplicator_->seen_before(view->headers, now_floor_ms_);

@@ -140,6 +140,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
     bool guessed = false;               // such a one of which nothing says why it died
     bool marked = false;                // the log knows that it is dying
     uint32_t held_ms = 0;               // how long it was held before this try; 0: the first
+    Ticket ticket = 0;                  // it does not go on before this has passed; 0: at once
   };
   struct Move {
     uint8_t lane;
@@ -310,7 +311,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   // limits.cc
   bool would_overflow(uint64_t body_bytes) const;
   bool over_limit() const;
-  bool refuse_if_full(const PublishRequest& request);
+  bool refuse_if_full(const PublishRequest& request, bool& passes_on);
   void enforce_limits();
   Fetch drop_victim();
 
@@ -331,6 +332,9 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   Rewritten rewrite(const RecordView& record, DeathReason reason, uint32_t delivery_count,
                     std::string_view last_error) const;
   void send_letter(DeadLetter& letter, uint64_t token, DeathReason reason, const RecordView& record,
+  void note_arrival(Lane& lane, const Position& position, const PublishRequest& request) const;
+  Ticket arrival_of(Lane& lane, const Run& run) const;
+  void add_dying(DyingRun dying);
                    Rewritten& rewritten);
   void dead_letter_refused(const PublishRequest& request);
   void count_drop(DeathReason reason, uint64_t count, const char* why);

@@ -247,6 +247,33 @@ TEST_F(Limits, RejectPublishDlxDeadLettersTheRefusedOne) {
   EXPECT_TRUE(letters_->dropped.empty());
 }
 
+// Else who sent it could send it again, and "dead" have it twice.
+TEST_F(Limits, RejectPublishDlxTakesADeadLetterAndLetsItDieHere) {
+  settings_.max_length = 1;
+  settings_.overflow = Overflow::reject_publish_dlx;
+  declare();
+  publish({"a"});
+  const Origin origin{QueueId(99), 0, 4, 5};
+  const std::string route("\1e\1k", 4);
+  const std::string header = PropertiesBuilder{}.build(1);
+  PublishRequest request;
+  request.route = as_bytes(route);
+  request.header = as_bytes(header);
+  request.body = as_bytes("m");
+  request.persistent = true;
+  request.origin = &origin;
+  request.publish_number = 2;
+  request.from = here();
+  on_shard([&] { queue_->publish(request); });
+  EXPECT_FALSE(sink_.confirms.at(0).refused);
+  ASSERT_EQ(letters_->letters.size(), 1u);
+  EXPECT_EQ(letters_->letters[0].body, "m");
+  EXPECT_EQ(letters_->letters[0].reason, DeathReason::maxlen);
+  EXPECT_EQ(letters_->letters[0].origin.queue, queue_->id);
+  EXPECT_EQ(ready(), 1u);
+  EXPECT_EQ(get_body(), "a");
+}
+
 TEST_F(Limits, ALimitThatAPolicySetsIsAppliedAtOnce) {
   declare();
   publish({"a", "b", "c"});

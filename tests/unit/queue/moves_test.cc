@@ -179,6 +179,30 @@ TEST_F(Moves, WhatHasComeFromAnOriginDoesNotComeAgainWhileItsMoveIsOpen) {
   EXPECT_EQ(ready(), 2u);
 }
 
+// A power cut could keep the copy that went on and lose the one here.
+TEST_F(Moves, WhatHasComeFromElsewhereGoesOnOnlyOnceItsArrivalIsDurable) {
+  settings_.message_ttl_ms = 0;
+  declare();
+  const Origin origin{QueueId(99), 0, 4, 5};
+  const std::string route("\1e\1k", 4);
+  const std::string header = PropertiesBuilder{}.build(1);
+  PublishRequest request;
+  request.route = as_bytes(route);
+  request.header = as_bytes(header);
+  request.body = as_bytes("m");
+  request.persistent = true;
+  request.origin = &origin;
+  shard_->post([&] { queue_->publish(request); });
+  shard_->run_turn_for_test();
+  EXPECT_EQ(letters_->letters.size(), 0u);
+  turns();
+  EXPECT_EQ(letters_->letters.size(), 1u);
+  // What a client has published waits for nothing.
+  shard_->post([&] { publish_here({.body = "c"}); });
+  shard_->run_turn_for_test();
+  EXPECT_EQ(letters_->letters.size(), 2u);
+}
+
 TEST_F(Moves, OriginsAreReportedByRecovery) {
   declare();
   const Origin origin{QueueId(99), 0, 4, 5};
