@@ -261,6 +261,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void reject(Lane& lane, const SettleRun& run);
   void reject_one(Lane& lane, LateReject rejected);
   void kill_rejected(Lane& lane, const LateReject& rejected, DeathReason reason);
+  void note_no_backoff();
   void park(Lane& lane, const LateReject& rejected, const RecordView* record);
   uint64_t delay_of(const LateReject& rejected, uint32_t counter);
   void run_late_rejects();
@@ -433,6 +434,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
     std::shared_ptr<QueueErrand> errand;
     uint8_t lane;
     Position position;
+  uint64_t last_no_backoff_log_ms_ = 0, no_backoff_since_log_ = 0;
   };
   std::unordered_map<uint64_t, ErrandMove> errand_moves_;
   bool tidying_ = false;

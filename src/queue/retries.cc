@@ -1,6 +1,7 @@
 // Rejections with a delay, and their way back from the companion (retry-spec 17, 23 to 28).
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "queue/queue_actor.h"
 #include "queue/queue_shard_impl.h"
@@ -14,6 +15,7 @@ namespace {
 // once cost no memory).
 constexpr size_t kReturnsMax = 64 * 1024;
 constexpr int64_t kPurgeStepMs = 10;
+constexpr uint64_t kNoBackoffLogMs = 1000;
 
 void add_life(ParkEvent& event, const RecordView& record) {
   event.no_ttl = record.ttl_ms == kNoTtl;
@@ -80,14 +82,25 @@ uint64_t QueueActor::delay_of(const LateReject& rejected, uint32_t counter) {
   return retry.jitter_percent > 0 ? jittered_delay_ms(retry, delay_ms, random_() >> 20) : delay_ms;
 }
 
-/// `record` is given if it may expire.
+/// A line a queue at most every second: a message that is rejected over and over comes by here as
+/// often.
+void QueueActor::note_no_backoff() {
+  ++no_backoff_since_log_;
+  if (now_floor_ms_ < last_no_backoff_log_ms_ + kNoBackoffLogMs) return;
+  last_no_backoff_log_ms_ = now_floor_ms_;
+  home_.impl().log->warn(
+      "{}: its retry queue cannot store {} message(s) (no room on the disk or it fails), requeued "
+      "without delay",
+      text_of(""), std::exchange(no_backoff_since_log_, 0));
+}
+
+/// `record` is given if it may expire. What cannot be stored comes back at once (retry-spec 28), so
+/// its raised counter is not waited for: that is written once the disk takes it, and a crash before
+/// may lower it (retry-spec 16 speaks of what was stored).
 void QueueActor::park(Lane& lane, const LateReject& rejected, const RecordView* record) {
   const uint32_t counter = rejected.counter == UINT32_MAX ? UINT32_MAX : rejected.counter + 1;
   if (identity_.durable && store_.store().refuses_appends()) {
-    home_.impl().log->warn(
-        "{}: its retry queue cannot store a message (no room on the disk or it fails), the message "
-        "is requeued without delay",
-        text_of(""));
+    note_no_backoff();
     if (rejected.word) {
       lane.log->note_error(rejected.position, rejected.word->error);
       owe_confirm(*rejected.word);
