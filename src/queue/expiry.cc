@@ -2,9 +2,12 @@
 // design-notes 7).
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "queue/queue_actor.h"
 #include "queue/queue_shard_impl.h"
+#include "queue/waiting.h"
+#include "tarrymq/retry/policy.h"
 #include "tarrymq/runtime/invariant.h"
 #include "tarrymq/storage/store.h"
 
@@ -13,6 +16,7 @@ namespace {
 
 constexpr uint8_t kExpiryPurpose = 2;  // among a queue's due indexes
 constexpr size_t kExpireSlice = 4096;
+constexpr uint64_t kReadAgainMs = 10;
 constexpr uint64_t kFarMs = 9'000'000'000'000;  // beyond it a time in ns does not fit
 
 }  // namespace
@@ -67,6 +71,77 @@ void QueueActor::check_all_that_came_back() {
       check_expiry_later(*lane, {entry.position, 1}, kExpiresReturned, due_ms);
     });
   }
+}
+
+/// What waits is gone over, too, since its wait ends at the earlier of due time and expiry
+/// (retry-spec 26). In slices, as an operator's orders are.
+void QueueActor::retime_companion() {
+  if (!companion_ || is_holding()) return;
+  if (std::exchange(retiming_, true)) {
+    retime_again_ = true;
+    return;
+  }
+  WaitingOrder order;
+  order.act = WaitingAct::retime;
+  start_errand(std::make_shared<WaitingActing>(*this, std::move(order), [this](WaitingOutcome) {
+    retiming_ = false;
+    if (std::exchange(retime_again_, false) && !gone_) retime_companion();
+  }));
+}
+
+/// When a waiting message is due, whether or not it expires before.
+uint64_t QueueActor::due_of(const DueEntry& entry) {
+  return entry.kind == kExpiresParked ? due_after(entry.due_ms, entry.delay_ms) : entry.due_ms;
+}
+
+/// How long it waits. Of one that was to expire before, only the log knows it exactly.
+uint32_t QueueActor::period_of(const DueEntry& entry) const {
+  return entry.kind == kExpiresParked
+             ? static_cast<uint32_t>(retry_delay_ms(settings_.retry, entry.counter))
+             : entry.delay_ms;
+}
+
+/// Makes it end at its expiry, if that comes first.
+void QueueActor::end_by_expiry(DueEntry& entry, uint64_t expires_ms) {
+  if (expires_ms > entry.due_ms) return;
+  entry.delay_ms = static_cast<uint32_t>(std::min<uint64_t>(entry.due_ms - expires_ms, UINT32_MAX));
+  entry.due_ms = expires_ms;
+  entry.kind = kExpiresParked;
+  entry.stored = false;
+}
+
+/// As it is by the present message-ttl.
+DueEntry QueueActor::retimed(const DueEntry& entry, const RecordView& record) const {
+  DueEntry out = entry;
+  out.due_ms = due_of(entry);
+  out.delay_ms = period_of(entry);
+  out.kind = kDue;
+  end_by_expiry(out, record.expires_ms(queue_ttl_ms_));
+  return out;
+}
+
+/// Something whose wait has ended while some entries are still as they were by the message-ttl
+/// before. False: it goes on waiting.
+bool QueueActor::retime_ended(Lane& lane, DueEntry& entry) {
+  Fetched fetched;
+  switch (lane.log->read(entry.position, fetched)) {
+    case Fetch::none:  // damaged: the log has reported it
+      return false;
+    case Fetch::pending: {
+      const uint64_t due_ms = due_of(entry);
+      entry.due_ms = now_floor_ms_ + kReadAgainMs;
+      if (entry.kind == kExpiresParked)
+        entry.delay_ms = static_cast<uint32_t>(due_ms - std::min(due_ms, entry.due_ms));
+      companion_->park_at_once(entry);
+      return false;
+    }
+    case Fetch::ok:
+      break;
+  }
+  entry = retimed(entry, fetched.record);
+  if (entry.due_ms <= now_floor_ms_) return true;
+  companion_->park_at_once(entry);
+  return false;
 }
 
 void QueueActor::run_expiry_checks() {

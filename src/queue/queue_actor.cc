@@ -103,7 +103,10 @@ void QueueActor::apply(QueueSettings settings) {
   const uint64_t ttl_before = queue_ttl_ms_;
   settings_ = std::move(settings);
   adopt_settings();
-  if (queue_ttl_ms_ != ttl_before) check_all_that_came_back();
+  if (queue_ttl_ms_ != ttl_before) {
+    check_all_that_came_back();
+    retime_companion();
+  }
   if (unused_timer_) unused_timer_->cancel();
   check_unused();
   schedule();

@@ -98,7 +98,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   // What the due and expiry indexes' entries mean (DueEntry::kind).
   enum Kind : uint8_t {
     kDue,            // companion: the delay ends
-    kExpiresParked,  // companion: it expires before that
+    kExpiresParked,  // companion: it expires before that; its due time is due_ms + delay_ms
     kExpiresFresh,   // expiry index: behind others that expire later or never
     kExpiresRequeued,
     kExpiresReturned,  // its due time is due_ms - delay_ms
@@ -266,7 +266,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t delay_of(const LateReject& rejected, uint32_t counter);
   void run_late_rejects();
   void drain_companion();
-  void drain_entry(const DueEntry& entry);
+  void drain_entry(DueEntry entry);
   void count_lag(uint64_t due_ms);
   void postpone(Lane& lane, const DueEntry& entry);
   void add_parked(const DueEntry& entry);
@@ -301,6 +301,12 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void expire();
   bool expire_heads(Lane& lane, bool ttl_zero_too);
   void check_all_that_came_back();  // a policy has changed the queue's TTL
+  void retime_companion();          // likewise
+  static uint64_t due_of(const DueEntry& entry);
+  uint32_t period_of(const DueEntry& entry) const;
+  static void end_by_expiry(DueEntry& entry, uint64_t expires_ms);
+  DueEntry retimed(const DueEntry& entry, const RecordView& record) const;
+  bool retime_ended(Lane& lane, DueEntry& entry);
   void run_expiry_checks();
   void expire_entry(const DueEntry& entry);
   DueIndex& expiry_index();
@@ -440,6 +446,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   bool tidying_ = false;
 
   // Dead letters that no target takes (retry-spec 41), by the time of the next try. DueEntry::kind
+  bool retiming_ = false, retime_again_ = false;
   // is the DeathReason, counter the delivery count, delay_ms how long it is held before that try.
   std::unique_ptr<DueIndex> held_;
   std::map<std::pair<uint8_t, uint64_t>, RecoveredDying>

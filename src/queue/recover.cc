@@ -89,14 +89,10 @@ ColdReader QueueActor::reader_of(uint8_t lane, uint32_t segment, uint64_t queue_
 }
 
 DueEntry QueueActor::entry_of(const RecoveredPark& park, uint8_t lane, uint64_t queue_ttl_ms) {
-  const uint64_t expires_ms = park.expires_ms(queue_ttl_ms);
-  return {std::min(park.due_ms, expires_ms),
-          park.position,
-          park.counter,
-          park.delay_ms,
-          park.body_bytes,
-          lane,
-          expires_ms <= park.due_ms ? kExpiresParked : kDue};
+  DueEntry entry{park.due_ms,     park.position, park.counter, park.delay_ms,
+                 park.body_bytes, lane,          kDue};
+  end_by_expiry(entry, park.expires_ms(queue_ttl_ms));
+  return entry;
 }
 
 }  // namespace tarry

@@ -119,13 +119,14 @@ void QueueActor::park(Lane& lane, const LateReject& rejected, const RecordView* 
   lane.log->park(rejected.position, event);
   const uint64_t expires_ms = record ? record->expires_ms(queue_ttl_ms_) : UINT64_MAX;
   DueEntry entry;
-  entry.due_ms = std::min(due_ms, expires_ms);
+  entry.due_ms = due_ms;
   entry.position = rejected.position;
   entry.counter = counter;
   entry.delay_ms = static_cast<uint32_t>(delay_ms);
   entry.body_bytes = rejected.body_bytes;
   entry.lane = lane.number;
-  entry.kind = expires_ms <= due_ms ? kExpiresParked : kDue;
+  entry.kind = kDue;
+  end_by_expiry(entry, expires_ms);
   // All that this entry says is in the event, and nothing that may change later. Of a transient
   // message there may be none.
   entry.stored = identity_.durable && !record && transient_seen_ == 0;
@@ -198,7 +199,7 @@ void QueueActor::resume_draining() {
   companion_->resume();
 }
 
-void QueueActor::drain_entry(const DueEntry& entry) {
+void QueueActor::drain_entry(DueEntry entry) {
   Lane* lane = find_lane(entry.lane);
   if (!lane || !lane->log->live(entry.position)) return;
   if (!moving_parked_.empty() &&
@@ -209,6 +210,8 @@ void QueueActor::drain_entry(const DueEntry& entry) {
   if (entry.kind == kExpiresParked) {
     lane->log->take_back(entry.position);
     kill(*lane, {entry.position, 1}, DeathReason::expired, last_shown(entry.counter));
+  if (retiming_ && !retime_ended(*lane, entry)) [[unlikely]]
+    return;
     return;
   }
   if (rejecting_ && ready() > 0 && would_overflow(entry.body_bytes)) return postpone(*lane, entry);
@@ -242,11 +245,7 @@ void QueueActor::postpone(Lane& lane, const DueEntry& entry) {
     // late in any case.
     if (lane.log->read(entry.position, fetched) == Fetch::ok) {
       add_life(event, fetched.record);
-      const uint64_t expires_ms = fetched.record.expires_ms(queue_ttl_ms_);
-      if (expires_ms <= due_ms) {
-        again.due_ms = expires_ms;
-        again.kind = kExpiresParked;
-      }
+      end_by_expiry(again, fetched.record.expires_ms(queue_ttl_ms_));
     }
   }
   lane.log->park(entry.position, event);

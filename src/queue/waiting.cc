@@ -212,10 +212,7 @@ void QueueActor::park_given(std::span<const GivenMessage> messages,
     entry.kind = kDue;
     lane->log->park(
         *position, {entry.due_ms, now_ceil_ms_, entry.counter, entry.delay_ms, message.last_error});
-    if (queue_ttl_ms_ != UINT64_MAX && due_after(now_ceil_ms_, queue_ttl_ms_) <= entry.due_ms) {
-      entry.due_ms = due_after(now_ceil_ms_, queue_ttl_ms_);
-      entry.kind = kExpiresParked;
-    }
+    if (queue_ttl_ms_ != UINT64_MAX) end_by_expiry(entry, due_after(now_ceil_ms_, queue_ttl_ms_));
     add_parked(entry);
     ++outcome.affected;
   }

@@ -62,7 +62,10 @@ class WaitingActing final : public QueueErrand {
   bool match_some();
   bool wanted(const DueFound& found) const;
   bool matches(const DueFound& found, const Fetched& fetched, Lane& lane) const;
-  bool needs_record() const { return order_.act == WaitingAct::dead_letter || order_.filter; }
+  bool needs_record() const {
+    return order_.act == WaitingAct::dead_letter || order_.act == WaitingAct::retime ||
+           order_.filter;
+  }
   void treat(std::vector<DueFound>& group, std::vector<Fetched>& records);
   void redeliver(Lane& lane, const DueFound& found);
   void dead_letter(Lane& lane, const DueFound& found, const Fetched& fetched);

@@ -137,6 +137,10 @@ bool WaitingActing::wanted(const DueFound& found) const {
   if (order_.act == WaitingAct::tidy) {
     return queue_.moving_parked_.contains({entry.lane, position_key(entry.position)});
   }
+  if (order_.act == WaitingAct::retime) {
+    const Lane* lane = queue_.find_lane(entry.lane);
+    return entry.kind == QueueActor::kExpiresParked || (lane && queue_.may_expire(*lane));
+  }
   if (!order_.ids.empty()) {
     return ids_.contains(
         {entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal});
@@ -150,6 +154,10 @@ bool WaitingActing::wanted(const DueFound& found) const {
 }
 
 bool WaitingActing::matches(const DueFound& found, const Fetched& fetched, Lane& lane) const {
+  if (order_.act == WaitingAct::retime) {
+    const DueEntry retimed = queue_.retimed(found.entry, fetched.record);
+    return retimed.due_ms != found.entry.due_ms || retimed.kind != found.entry.kind;
+  }
   if (!order_.filter) return true;
   const WaitingFilter& filter = *order_.filter;
   const RouteNames names = route_names(fetched.record.route);
@@ -245,6 +253,9 @@ void WaitingActing::treat(std::vector<DueFound>& group, std::vector<Fetched>& re
         lane->log->settle({entry.position, 1});
         ++outcome_.affected;
         break;
+      case WaitingAct::retime:
+        queue_.companion_->park_at_once(queue_.retimed(entry, fetched[i].record));
+        break;
       case WaitingAct::tidy:
         break;
     }
@@ -256,7 +267,9 @@ void WaitingActing::treat(std::vector<DueFound>& group, std::vector<Fetched>& re
 void WaitingActing::redeliver(Lane& lane, const DueFound& found) {
   QueueActor& q = queue_;
   DueEntry entry = found.entry;
-  const uint64_t rejected_ms = entry.due_ms - std::min<uint64_t>(entry.due_ms, entry.delay_ms);
+  const uint64_t due_ms = QueueActor::due_of(entry);
+  entry.delay_ms = q.period_of(entry);
+  const uint64_t rejected_ms = due_ms - std::min<uint64_t>(due_ms, entry.delay_ms);
   entry.due_ms = q.now_floor_ms_;
   entry.kind = QueueActor::kDue;
   lane.log->park(

@@ -62,7 +62,8 @@ enum class WaitingAct : uint8_t {
   redeliver,
   dead_letter,
   drop,
-  tidy,  // the queue's own: entries of messages that recovery found on their way out
+  retime,  // the queue's own: its message-ttl has changed (retry-spec 26)
+  tidy,    // the queue's own: entries of messages that recovery found on their way out
 };
 
 struct WaitingOrder {

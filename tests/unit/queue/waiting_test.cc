@@ -388,6 +388,104 @@ TEST_F(Waiting, Rule26_WhatExpiresWhileItWaitsIsListedByItsExpiry) {
   EXPECT_EQ(get_body(), "m0");
 }
 
+TEST_F(Waiting, Rule26_ATtlThatAPolicySetsHoldsForWhatWaits) {
+  retry_queue(60'000, 1);
+  declare();
+  publish({"a"});
+  settle(Outcome::nack_requeue, {*get()});
+  advance(1000);
+  publish({"b"});
+  settle(Outcome::nack_requeue, {*get()});
+  settings_.message_ttl_ms = 5000;
+  on_shard([&] { queue_->apply(settings_); });
+  advance(3999);
+  EXPECT_TRUE(letters_->letters.empty());
+  advance(1);
+  ASSERT_EQ(letters_->letters.size(), 1u);
+  EXPECT_EQ(letters_->letters[0].body, "a");
+  EXPECT_EQ(letters_->letters[0].reason, DeathReason::expired);
+  // Without it the other one waits on, until it is due.
+  settings_.message_ttl_ms.reset();
+  on_shard([&] { queue_->apply(settings_); });
+  advance(55'999);
+  EXPECT_EQ(get_body(), "-");
+  EXPECT_EQ(delayed(), 1u);
+  advance(1);
+  auto got = get();
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->body, "b");
+  EXPECT_EQ(got->counter, 1u);
+  EXPECT_EQ(letters_->letters.size(), 1u);
+}
+
+// One that ends its wait before the walk over all has come to it.
+TEST_F(Waiting, Rule26_AChangedTtlHoldsFromThatMoment) {
+  settings_.message_ttl_ms = 500;
+  declare();
+  publish({"a"});
+  settle(Outcome::nack_requeue, {*get()});
+  clock_.advance_ms(500);
+  shard_->post([&] {
+    settings_.message_ttl_ms = 900;
+    queue_->apply(settings_);
+  });
+  turns();
+  EXPECT_TRUE(letters_->letters.empty());
+  EXPECT_EQ(delayed(), 1u);
+  advance(400);
+  EXPECT_EQ(letters_->letters.size(), 1u);
+}
+
+TEST_F(Waiting, Rule26_ATtlThatIsSetHoldsForWhatLiesOnDiskToo) {
+  retry_queue(60'000, 1);
+  declare();
+  store_->due().set_memory_budget(16);
+  park(60, 3);
+  due_budget_ = 16;  // so that a part of what waits is read at a time
+  restart();
+  settings_.message_ttl_ms = 2000;
+  on_shard([&] { queue_->apply(settings_); });
+  // Once the last of them is to expire, all are.
+  wait_until([&] {
+    const WaitingPage page = list({.offset = 59, .count = 1});
+    return !page.messages.empty() && page.messages[0].expires;
+  });
+  advance(1820);  // the first has been there for as long as that
+  wait_until([&] { return !letters_->letters.empty(); });
+  EXPECT_EQ(letters_->letters.size(), 1u);
+  EXPECT_EQ(list().total, 59u);
+  advance(180);
+  wait_until([&] { return letters_->letters.size() == 60; });
+  turns();
+  for (const auto& letter : letters_->letters) EXPECT_EQ(letter.reason, DeathReason::expired);
+  EXPECT_EQ(delayed(), 0u);
+}
+
+// Nobody consumes, and of so many due returns only a part is held: the rest is not late.
+TEST_F(Waiting, Rule40_WhatWaitsForRoomAmongTheReturnsIsNotLate) {
+  constexpr int kCount = 66'000;
+  declare();
+  consume(1);
+  on_shard([&] {
+    for (int i = 0; i < kCount; ++i) publish_here({.body = "m"});
+  });
+  wait_until([&] { return sink_.deliveries.size() == kCount; });
+  settle(Outcome::nack_requeue, sink_.take());
+  on_shard([&] { queue_->cancel(ConsumerId(1), here(), ++token_); });
+  EXPECT_EQ(act({.act = WaitingAct::redeliver}).affected, static_cast<uint64_t>(kCount));
+  wait_until([&] { return ready() >= 65'536; });
+  advance(60'000);
+  EXPECT_EQ(ready() + delayed(), static_cast<uint64_t>(kCount));
+  EXPECT_GT(delayed(), 0u);
+  EXPECT_EQ(figure(&QueueFigures::owed_since_ms), 0u);
+  consume(2);
+  wait_until([&] { return sink_.deliveries.size() == kCount; });
+  turns();
+  EXPECT_EQ(delayed(), 0u);
+  EXPECT_EQ(figure(&QueueFigures::retries_redelivered), static_cast<uint64_t>(kCount));
+  EXPECT_EQ(figure(&QueueFigures::retry_lag_sum_ms), 0u);
+}
+
 TEST_F(Waiting, Rule25_AFullQueueLetsARedeliveryWaitOnePeriodMore) {
   settings_.max_length = 1;
   settings_.overflow = Overflow::reject_publish;
