@@ -34,6 +34,7 @@ QueueNumbers numbers_of(const QueueFigures& f) {
   n.delayed_bytes = get(f.delayed_bytes);
   n.next_due_ms = get(f.next_due_ms);
   n.last_due_ms = get(f.last_due_ms);
+  n.owed_since_ms = get(f.owed_since_ms);
   n.consumers = get(f.consumers);
   n.published = get(f.published);
   n.delivered = get(f.delivered);
@@ -149,6 +150,7 @@ QueueInfo companion_info(const QueueEntry& entry) {
   info.numbers.ready = owner.delayed;
   info.numbers.ready_bytes = owner.delayed_bytes;
   info.numbers.next_due_ms = owner.next_due_ms;
+  info.numbers.owed_since_ms = owner.owed_since_ms;
   info.numbers.last_due_ms = owner.last_due_ms;
   info.numbers.retries_scheduled = owner.retries_scheduled;
   info.numbers.retries_redelivered = owner.retries_redelivered;
@@ -197,9 +199,9 @@ void clear_gauges(QueueNumbers& n) {
   for (auto member :
        {&QueueNumbers::ready, &QueueNumbers::ready_bytes, &QueueNumbers::unacked,
         &QueueNumbers::unacked_bytes, &QueueNumbers::persistent, &QueueNumbers::delayed,
-        &QueueNumbers::delayed_bytes, &QueueNumbers::next_due_ms, &QueueNumbers::last_due_ms,
-        &QueueNumbers::consumers, &QueueNumbers::disk_bytes, &QueueNumbers::memory_bytes,
-        &QueueNumbers::segments, &QueueNumbers::dead_lettering}) {
+        &QueueNumbers::delayed_bytes, &QueueNumbers::owed_since_ms, &QueueNumbers::next_due_ms,
+        &QueueNumbers::last_due_ms, &QueueNumbers::consumers, &QueueNumbers::disk_bytes,
+        &QueueNumbers::memory_bytes, &QueueNumbers::segments, &QueueNumbers::dead_lettering}) {
     n.*member = 0;
   }
 }

@@ -115,10 +115,10 @@ void QueueActor::apply(QueueSettings settings) {
 void QueueActor::publish(const PublishRequest& request) {
   const bool confirm = request.publish_number != 0;
   Lane* lane = nullptr;
+  bool passes_on = false;
   if (!gone_) {
     refresh_time();
     if (request.origin && has_come_before(request)) [[unlikely]]
-  bool passes_on = false;
       return;
     if (rejecting_ && refuse_if_full(request, passes_on)) return;
     lane = lane_for(request.priority);
@@ -155,11 +155,11 @@ void QueueActor::publish(const PublishRequest& request) {
     if (confirm) add_confirm(confirms_, request, true, true);
     return schedule();
   }
+  if (request.origin) [[unlikely]]
+    note_arrival(*lane, *position, request);
   ++counts_.published;
   ++(request.persistent ? persistent_seen_ : transient_seen_);
   if (parts.ttl_ms == kNoTtl) [[likely]] {
-  if (request.origin) [[unlikely]]
-    note_arrival(*lane, *position, request);
     lane->greatest_own_expiry = UINT64_MAX;
     if (settings_.message_ttl_ms && *settings_.message_ttl_ms == 0) expire_ttl_zero_ = true;
   } else {
@@ -169,13 +169,13 @@ void QueueActor::publish(const PublishRequest& request) {
     const bool owes_barrier = request.persistent && identity_.durable;
     add_confirm(owes_barrier ? next_durable_.confirms : confirms_, request, false);
   }
-  schedule();
-}
-
   if (passes_on) [[unlikely]] {
     (void)lane->log->take_fresh(*position, static_cast<uint32_t>(request.body.size()));
     kill(*lane, {*position, 1}, DeathReason::maxlen, 0);
   }
+  schedule();
+}
+
 bool QueueActor::is_duplicate(const PublishRequest& request) {
   const auto view = PropertiesView::parse(request.header);
   return view && deduplicator_->seen_before(view->headers, now_floor_ms_);
@@ -264,7 +264,10 @@ void QueueActor::publish_figures() {
   put(f.persistent, transient_seen_ == 0 ? all : all * persistent_seen_ / seen);
   put(f.delayed, delayed());
   put(f.delayed_bytes, companion_ ? companion_->body_bytes() : 0);
-  put(f.next_due_ms, companion_ ? companion_->next_due_ms().value_or(0) : 0);
+  const uint64_t next_due_ms = companion_ ? companion_->next_due_ms().value_or(0) : 0;
+  put(f.next_due_ms, next_due_ms);
+  put(f.owed_since_ms,
+      next_due_ms == 0 || returns_full_ ? 0 : std::max(next_due_ms, room_since_ms_));
   put(f.last_due_ms, companion_ ? companion_->last_due_ms().value_or(0) : 0);
   put(f.consumers, consumers_.count());
   put(f.published, counts_.published);

@@ -332,6 +332,9 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   // moves.cc
   void kill(Lane& lane, const Run& run, DeathReason reason, uint32_t delivery_count);
   bool death_room() const;
+  void note_arrival(Lane& lane, const Position& position, const PublishRequest& request) const;
+  Ticket arrival_of(Lane& lane, const Run& run) const;
+  void add_dying(DyingRun dying);
   void pump_moves();
   bool has_come_before(const PublishRequest& request);
   bool start_move();
@@ -339,9 +342,6 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   Rewritten rewrite(const RecordView& record, DeathReason reason, uint32_t delivery_count,
                     std::string_view last_error) const;
   void send_letter(DeadLetter& letter, uint64_t token, DeathReason reason, const RecordView& record,
-  void note_arrival(Lane& lane, const Position& position, const PublishRequest& request) const;
-  Ticket arrival_of(Lane& lane, const Run& run) const;
-  void add_dying(DyingRun dying);
                    Rewritten& rewritten);
   void dead_letter_refused(const PublishRequest& request);
   void count_drop(DeathReason reason, uint64_t count, const char* why);
@@ -421,6 +421,8 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t purge_delayed_left_ = 0;
   std::unique_ptr<Timer> purge_timer_;  // made when it is needed, as the others are
   bool drain_paused_ = false;
+  bool returns_full_ = false;   // that is why: consumers have to make room
+  uint64_t room_since_ms_ = 0;  // they did the last time
 
   std::unique_ptr<DueIndex> expiries_;
   Fifo<ExpiryCheck> expiry_checks_;
@@ -432,6 +434,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   uint64_t moving_bytes_ = 0;
   uint64_t next_token_ = 1;
   uint64_t last_drop_log_ms_ = 0, drops_since_log_ = 0;
+  uint64_t last_no_backoff_log_ms_ = 0, no_backoff_since_log_ = 0;
 
   std::vector<std::shared_ptr<QueueErrand>> errands_;
   /// Moves that belong to errands, by token; null: of a redrive that a crash interrupted, at that
@@ -440,13 +443,12 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
     std::shared_ptr<QueueErrand> errand;
     uint8_t lane;
     Position position;
-  uint64_t last_no_backoff_log_ms_ = 0, no_backoff_since_log_ = 0;
   };
   std::unordered_map<uint64_t, ErrandMove> errand_moves_;
   bool tidying_ = false;
+  bool retiming_ = false, retime_again_ = false;
 
   // Dead letters that no target takes (retry-spec 41), by the time of the next try. DueEntry::kind
-  bool retiming_ = false, retime_again_ = false;
   // is the DeathReason, counter the delivery count, delay_ms how long it is held before that try.
   std::unique_ptr<DueIndex> held_;
   std::map<std::pair<uint8_t, uint64_t>, RecoveredDying>

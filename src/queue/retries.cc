@@ -177,6 +177,7 @@ void QueueActor::drain_companion() {
     if (returns_count() >= kReturnsMax || !death_room()) {
       companion_->pause();
       drain_paused_ = true;
+      returns_full_ = returns_count() >= kReturnsMax;
       break;
     }
     const size_t count = companion_->drain(now_floor_ms_, due);
@@ -196,6 +197,8 @@ size_t QueueActor::returns_count() const {
 void QueueActor::resume_draining() {
   if (!drain_paused_ || returns_count() >= kReturnsMax / 2 || !death_room()) return;
   drain_paused_ = false;
+  // Whoever is late, it is not the broker while consumers leave no room for what is due.
+  if (std::exchange(returns_full_, false)) room_since_ms_ = now_floor_ms_;
   companion_->resume();
 }
 
@@ -207,11 +210,11 @@ void QueueActor::drain_entry(DueEntry entry) {
     return;  // it is on its way through the dead-letter stage
   }
   if (is_holding()) return release(*lane, entry);
+  if (retiming_ && !retime_ended(*lane, entry)) [[unlikely]]
+    return;
   if (entry.kind == kExpiresParked) {
     lane->log->take_back(entry.position);
     kill(*lane, {entry.position, 1}, DeathReason::expired, last_shown(entry.counter));
-  if (retiming_ && !retime_ended(*lane, entry)) [[unlikely]]
-    return;
     return;
   }
   if (rejecting_ && ready() > 0 && would_overflow(entry.body_bytes)) return postpone(*lane, entry);
@@ -222,7 +225,8 @@ void QueueActor::drain_entry(DueEntry entry) {
 }
 
 void QueueActor::count_lag(uint64_t due_ms) {
-  const uint64_t lag_ms = now_floor_ms_ - std::min(now_floor_ms_, due_ms);
+  const uint64_t owed_ms = std::max(due_ms, room_since_ms_);
+  const uint64_t lag_ms = now_floor_ms_ - std::min(now_floor_ms_, owed_ms);
   const auto bound = std::lower_bound(kRetryLagBoundsMs.begin(), kRetryLagBoundsMs.end(), lag_ms);
   ++counts_.lag[bound - kRetryLagBoundsMs.begin()];
   counts_.lag_sum_ms += lag_ms;

@@ -47,6 +47,9 @@ struct QueueNumbers {
   uint64_t ready = 0, ready_bytes = 0, unacked = 0, unacked_bytes = 0, persistent = 0;
   uint64_t delayed = 0, delayed_bytes = 0, next_due_ms = 0,
            last_due_ms = 0;  // broker time; 0: nothing waits
+  // Of what waits, since when the first is to be handed back; later than next_due_ms where it had
+  // to wait for consumers to make room, and 0 while it does.
+  uint64_t owed_since_ms = 0;
   uint64_t consumers = 0;
   uint64_t published = 0, delivered = 0, delivered_no_ack = 0, got = 0, got_no_ack = 0, acked = 0,
            redelivered = 0, rejected = 0, confirmed = 0;

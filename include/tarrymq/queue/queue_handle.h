@@ -118,6 +118,10 @@ struct QueueFigures {
   std::atomic<uint64_t> ready{0}, ready_bytes{0}, unacked{0}, unacked_bytes{0}, persistent{0};
   std::atomic<uint64_t> delayed{0}, delayed_bytes{0}, next_due_ms{0},
       last_due_ms{0};  // next_due_ms 0: nothing waits
+  // Since when the queue owes the return that is due first: its due time, or when there was room
+  // for it again, if that is later. 0: nothing waits, or what is due waits for consumers to make
+  // room.
+  std::atomic<uint64_t> owed_since_ms{0};
   std::atomic<uint64_t> consumers{0};
   std::atomic<uint64_t> consumer_timeout_ms{0};  // the effective setting; 0: none
   std::atomic<uint64_t> published{0}, delivered{0}, delivered_no_ack{0}, got{0}, got_no_ack{0},
@@ -128,7 +132,7 @@ struct QueueFigures {
   std::atomic<uint64_t> dead_lettering{
       0};  // in the dead-letter stage now: on their way, or held (retry-spec 41)
   // How long after its due time a return was let in: counts by class of kRetryLagBoundsMs, and the
-  // sum of all.
+  // sum of all. Where consumers had left no room for it: after there was some.
   std::atomic<uint64_t> retry_lag[kRetryLagBoundsMs.size() + 1]{}, retry_lag_sum_ms{0};
   std::atomic<uint64_t> disk_bytes{0}, memory_bytes{0}, segments{0};
 };
