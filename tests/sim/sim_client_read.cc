@@ -133,8 +133,6 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
     seen.no_ack = it->second.no_ack;
   }
   if (in.end <= seen_until_ && !seen.no_ack) return;  // was looked at ahead
-  // Not taken by the socket, so it is not gone; the model knows that it may come back once more.
-  if (ahead && seen.no_ack) return;
   auto view = PropertiesView::parse(as_bytes(in.header));
   FieldTable headers;
   if (view && !view->headers.empty()) headers = *FieldTable::decode(view->headers);
@@ -144,6 +142,8 @@ void SimClient::on_delivery(const Incoming& in, bool got, bool ahead) {
   if (error && error->text()) seen.error = *error->text();
   seen.at_ms = ahead ? now_ms() : link_->stamp_ms(in.end);
   copy.number = static_cast<uint32_t>(std::atoll(in.body.c_str()));
+  // Not taken by the socket, so it is not gone; the model knows that it may come back once more.
+  if (ahead && seen.no_ack) return model_.was_on_its_way(copy);
   world_.trace(who() + (got ? " got " : " receives ") + model_.queues()[copy.queue].name + "/" +
                std::to_string(copy.number) + " tag " + std::to_string(tag) + " counter " +
                std::to_string(seen.counter.value_or(0)) + (seen.redelivered ? " redelivered" : "") +

@@ -110,6 +110,11 @@ class Model {
   /// Sent to a consumer without acknowledgement whose connection ended before its socket took all
   /// that was sent with it.
   void maybe_not_taken(const CopyKey& copy);
+  /// Sent to a consumer, but not taken by its socket: no purge has taken it.
+  void was_on_its_way(const CopyKey& copy) {
+    auto it = copies_.find(copy);
+    if (it != copies_.end()) it->second.touched = ++events_;
+  }
   /// Given back by a close or basic.recover.
   void returned(const CopyKey& copy, Return how, uint64_t now_ms);
   /// Whether it may have been with a consumer that never saw it.
