@@ -16,7 +16,11 @@ namespace tarry {
 
 struct QueueShard::Impl {
   Impl(QueueShard& self, Shard& s, Store& st)
-      : shard(s), store(st), store_shard(st, s), batches(s, self), log(log_for("queue")) {}
+      : shard(s),
+        store(st),
+        store_shard(st, s),
+        batches(s, self, store_shard),
+        log(log_for("queue")) {}
 
   Shard& shard;
   Store& store;

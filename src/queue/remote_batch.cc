@@ -15,6 +15,9 @@ constexpr size_t kBlocksKept = 2, kSpareMax = 4;
 // consumer in a pass, so that a consumer keeps pace with a publisher that knows no pause.
 constexpr uint64_t kUntakenBytesMax = 128 * 1024;
 constexpr uint64_t kPublishOverheadBytes = 64;
+// How often a disk that is behind is looked at again, and how long a publisher waits for it: if it
+// fails, the alarms decide, not this.
+constexpr int64_t kDiskLookMs = 1, kDiskPatienceMs = 100;
 
 }  // namespace
 
@@ -275,11 +278,36 @@ void RemoteBatches::give_back(std::unique_ptr<RemoteBatch> batch) {
   if (spare_.size() < kSpareMax) spare_.push_back(std::move(batch));
 }
 
-bool RemoteBatches::held_up() const { return untaken_bytes_ > kUntakenBytesMax; }
+RemoteBatches::RemoteBatches(Shard& shard, QueueShard& home, StoreShard& store)
+    : shard_(shard), home_(home), store_(store), disk_timer_([this] { look_at_disk(); }) {}
+
+bool RemoteBatches::held_up() const {
+  return untaken_bytes_ > kUntakenBytesMax || store_.disk_is_behind();
+}
+
+void RemoteBatches::tell_of_room(ConnectionId id) {
+  waiting_.push_back(id);
+  // Other shards are waited for by what they take; the disk may meanwhile have caught up.
+  if (untaken_bytes_ > kUntakenBytesMax || disk_timer_.scheduled()) return;
+  disk_patience_ = shard_.steady_now().plus_ms(kDiskPatienceMs);
+  shard_.timers().schedule(disk_timer_, shard_.steady_now().plus_ms(kDiskLookMs));
+}
+
+void RemoteBatches::look_at_disk() {
+  if (store_.disk_is_behind() && shard_.steady_now() < disk_patience_) {
+    shard_.timers().schedule(disk_timer_, shard_.steady_now().plus_ms(kDiskLookMs));
+    return;
+  }
+  if (untaken_bytes_ <= kUntakenBytesMax / 2) let_go();
+}
 
 void RemoteBatches::taken(uint64_t bytes) {
   untaken_bytes_ -= bytes;
-  if (waiting_.empty() || untaken_bytes_ > kUntakenBytesMax / 2) return;
+  if (waiting_.empty() || untaken_bytes_ > kUntakenBytesMax / 2 || disk_timer_.scheduled()) return;
+  let_go();
+}
+
+void RemoteBatches::let_go() {
   std::vector<ConnectionId> waiting;
   waiting.swap(waiting_);
   for (ConnectionId id : waiting) {

@@ -13,6 +13,8 @@
 #include "tarrymq/queue/queue_shard.h"
 #include "tarrymq/runtime/shard.h"
 #include "tarrymq/runtime/task.h"
+#include "tarrymq/runtime/timer_wheel.h"
+#include "tarrymq/storage/store_shard.h"
 
 namespace tarry {
 
@@ -165,10 +167,11 @@ class RemoteBatch {
 
 /// The batches of the present turn, one a target; they leave at the turn's end. Counts the bytes of
 /// publishes that the other shards have not taken yet, so that a publisher on a shard with little
-/// to do does not fill the mailbox of one with much.
+/// to do does not fill the mailbox of one with much; and holds publishers up while the disk is
+/// behind, so that what they send does not pile up in memory.
 class RemoteBatches final : public TurnHook {
  public:
-  RemoteBatches(Shard& shard, QueueShard& home) : shard_(shard), home_(home) {}
+  RemoteBatches(Shard& shard, QueueShard& home, StoreShard& store);
   RemoteBatch& to(QueueShard& target);
   void publish(QueueShard& target, const std::shared_ptr<QueueActor>& actor,
                const PublishRequest& request);
@@ -177,15 +180,21 @@ class RemoteBatches final : public TurnHook {
   void on_turn_end() override;
 
   bool held_up() const;
-  void tell_of_room(ConnectionId id) { waiting_.push_back(id); }
+  void tell_of_room(ConnectionId id);
   void taken(uint64_t bytes);
 
  private:
+  void look_at_disk();
+  void let_go();
+
   Shard& shard_;
   QueueShard& home_;
   std::vector<std::unique_ptr<RemoteBatch>> open_, spare_;
   uint64_t untaken_bytes_ = 0;
   std::vector<ConnectionId> waiting_;
+  StoreShard& store_;
+  Timer disk_timer_;
+  SteadyTime disk_patience_;  // when those who wait for the disk go on all the same
 };
 
 /// Sends a batch on its way now, from any thread.

@@ -237,7 +237,8 @@ const SettingRow kRows[] = {
     {.name = "tail_memory_bytes",
      .unit = "bytes",
      .text =
-         "Memory for the newest messages of all queues together; above it they are written early.",
+         "Memory for the newest messages of all queues together; above it they are written early, "
+         "and while more than that waits for the disk, publishers are read no further.",
      .field = &S::tail_memory_bytes,
      .default_text = "67108864",
      .min = 4 * kMiB,

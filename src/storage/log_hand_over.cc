@@ -51,6 +51,7 @@ void LogState::hand_over_records(Segment& segment, Submission& submission) {
     call.elided = std::move(dead);
     call.chunk = &chunk;
     ++chunk.barrier_refs;
+    shard_.impl().unsynced_bytes.fetch_add(bytes, std::memory_order_relaxed);
     submission.calls.push_back(std::move(call));
     segment.has_files = true;
   }

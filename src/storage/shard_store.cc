@@ -124,6 +124,11 @@ bool ShardStore::memory_short() const {
          store_.options().tail_memory_bytes / 4 * 3;
 }
 
+bool ShardStore::disk_is_behind() const {
+  return store_.impl().unsynced_bytes.load(std::memory_order_relaxed) >
+         store_.options().tail_memory_bytes;
+}
+
 std::optional<std::string> ShardStore::event_text(const SegmentFiles& files,
                                                   uint32_t ack_offset) const {
   for (const HandedEvents& handed : handed_events_) {
@@ -195,6 +200,7 @@ void ShardStore::take_back(std::vector<std::unique_ptr<Submission>> done) {
       Chunk* chunk = call.chunk;
       if (!chunk) continue;
       --chunk->barrier_refs;
+      impl().unsynced_bytes.fetch_sub(call.bytes.size(), std::memory_order_relaxed);
       if (chunk->segment) {
         uint32_t end = call.offset + static_cast<uint32_t>(call.bytes.size());
         chunk->published = end - chunk->start;
@@ -284,5 +290,6 @@ Store& StoreShard::store() { return state_->store(); }
 Ticket StoreShard::ticket() const { return state_->ticket(); }
 bool StoreShard::passed(Ticket ticket) const { return state_->passed(ticket); }
 void StoreShard::when_durable(Task task) { state_->when_durable(std::move(task)); }
+bool StoreShard::disk_is_behind() const { return state_->disk_is_behind(); }
 
 }  // namespace tarry

@@ -52,6 +52,7 @@ class ShardStore : public TurnHook {
   /// Frees it, or leaves it until the barrier is done with it.
   void drop_chunk(Chunk* chunk);
   bool memory_short() const;
+  bool disk_is_behind() const;
 
   Shard& shard() { return shard_; }
   Store& store() { return store_; }

@@ -53,6 +53,8 @@ struct Store::Impl {
   std::atomic<bool> backup_running{false};
   /// Bytes in tail chunks of all shards.
   std::atomic<uint64_t> tail_bytes{0};
+  /// Of them, records that the barrier has and that are not durable yet.
+  std::atomic<uint64_t> unsynced_bytes{0};
   /// Above every segment number of a log that was destroyed: its names may still be on the way out.
   std::atomic<uint32_t> segment_floor{0};
   Inventory inventory;  // of the last clean stop; not changed while shards run

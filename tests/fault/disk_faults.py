@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -330,6 +331,39 @@ def slow(binary):
         after_kill(broker, publisher, (plain, work))
 
 
+def flood(binary):
+    """A publisher without confirms that is much faster than the disk is read no further; consumers go on."""
+    mib, size, count = 1 << 20, 16384, 5120
+    flags = ("--tail-memory-bytes", str(16 * mib))
+    with broker_on(binary, flags=flags) as (broker, disk):
+        publisher = prepare(broker)
+        plain = Consumer(broker.port, "plain", 5)
+        before = broker.rss_mib()
+        wire = Wire(broker.port, timeout=120)
+        channel = wire.open()
+        wire.declare(channel, "other")
+        disk.say(b"S")
+
+        def send():
+            for _ in range(count):
+                wire.publish(channel, "", "other", b"x" * size, flush=True)
+
+        sender = threading.Thread(target=send, daemon=True)
+        sender.start()
+        end = time.monotonic() + 120
+        while sender.is_alive():
+            check(time.monotonic() < end, "the publisher is held up for good")
+            plain.ack(plain.next("consumers do not go on", 10))
+            publisher.publish("plain", len(publisher.sent) + 100000)
+            sender.join(0.02)
+        grown = broker.peak_mib() - before
+        check(grown < 48, "%d MiB published, memory grew by %d MiB" % (size * count // mib, grown))
+        disk.say(b"0")
+        publisher.settle("no confirm")
+        until(lambda: wire.depth(channel, "other") == count, "not all that was published is there")
+        after_kill(broker, publisher, (plain,))
+
+
 def full_for_real(binary):
     """A file system of 8 MiB in memory is filled by a publisher until it is refused; consumers make room again."""
     mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tarrymq-test"]
@@ -364,6 +398,7 @@ CASES = (
     ("syncs fail: the same", eio_sync),
     ("no descriptors: who needs none goes on", no_descriptors),
     ("a sync takes 2 s: only confirms wait for it", slow),
+    ("a publisher faster than a slow disk waits for it", flood),
     ("a real full file system", full_for_real),
 )
 

@@ -38,8 +38,8 @@ class QueueShard {
   DeliverySink* find_sink(ConnectionId id);
 
   /// Publishes from here to other shards wait there with more bytes than they should (a mark per
-  /// shard): whoever publishes more should ask to be told of room, and stop reading until
-  /// DeliverySink::on_room.
+  /// shard), or the disk is behind: whoever publishes more should ask to be told of room, and stop
+  /// reading until DeliverySink::on_room (for the disk 100 ms at most).
   bool publishes_held_up() const;
   void tell_of_room(ConnectionId id);
 

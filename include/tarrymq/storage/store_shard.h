@@ -36,6 +36,11 @@ class StoreShard {
   /// full or failing it waits.
   void when_durable(Task task);
 
+  /// The disk is behind: of what the shards of the process handed over, more waits for it than the
+  /// share of tail_memory_bytes that is meant for that. Whoever brings more should pause, but for
+  /// long only with a look at the disk's alarm: a failing disk may stay behind.
+  bool disk_is_behind() const;
+
  private:
   friend class MessageLog;
   struct State;
