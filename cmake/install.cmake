@@ -37,7 +37,10 @@ install(FILES ${pages}/tarrymq.toml DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}
 install(FILES ${pages}/tarrymq.service DESTINATION lib/systemd/system)
 install(FILES packaging/systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME tarrymq.conf)
 install(FILES packaging/logrotate DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/logrotate.d RENAME tarrymq)
-install(FILES README.md config/grafana-dashboard.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md LIBRARIES.md config/grafana-dashboard.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Where the README's links look for them.
+install(FILES config/LIMITS.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/config)
+install(FILES src/COMING-FROM.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/src)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 foreach(program tarrymq tarrymqctl tarrymqperf tarrymq-dump)
   install(FILES ${pages}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
