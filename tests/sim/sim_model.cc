@@ -302,8 +302,10 @@ uint64_t Model::settled(const CopyKey& key, const Settlement& settlement, uint64
   if (settlement.verdict == Verdict::reject) place = {Place::Kind::dead};
   if (settlement.verdict == Verdict::requeue) place = after_return(key, copy, settlement, now_ms);
   if (place.kind == Place::Kind::waiting) ++retries_;
-  // Without a delay its error and its counter are two events, and a crash may keep the first alone.
-  if (place.kind == Place::Kind::ready && !settlement.error.empty()) {
+  // Without a delay (also where the disk takes none) its error and its counter are two events, and
+  // a crash may keep the first alone.
+  const bool at_once = place.kind == Place::Kind::ready || trouble_;
+  if (at_once && !settlement.error.empty()) {
     copy.places.push_back(copy.places.back());
     copy.places.back().error = settlement.error;
   }
