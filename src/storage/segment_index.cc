@@ -123,6 +123,8 @@ std::optional<SegmentSummary> decode_trailer(ByteSpan bytes, uint32_t seed) {
   s.index_bytes = load_le<uint32_t>(t + 28);
   s.body_bytes = load_le<uint64_t>(t + 32);
   s.last_published_ms = load_le<uint64_t>(t + 40);
+  // More ordinals than the bytes before it can hold: else recovery would look at each of them.
+  if (s.count > s.footer_offset / kHeadBytes) return {};
   return s;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "storage/record_codec.h"
+#include "storage/segment_index.h"
 #include "tarrymq/storage/file_system.h"
 #include "tarrymq/storage/store.h"
 #include "tarrymq/storage/store_error.h"
@@ -19,6 +20,17 @@ TEST(StoreFormat, ASkipOfMoreRecordsThanItsBytesCanHoldIsDamage) {
   EXPECT_TRUE(check_record(bytes, 1));
   encode_skip(bytes.data(), 5, 4, 4 * kHeadBytes - 1, 1);
   EXPECT_FALSE(check_record(bytes, 1));
+}
+
+TEST(StoreFormat, ATrailerOfMoreRecordsThanTheSegmentCanHoldIsDamaged) {
+  constexpr uint32_t kCount = 5, kEnd = kCount * kHeadBytes;
+  for (const uint32_t end : {kEnd, kEnd - 1}) {
+    SegmentIndex index;
+    index.add_skip(kCount, kEnd);
+    const std::vector<std::byte> footer = index.footer(end, 7);
+    const auto trailer = ByteSpan(footer).last(kTrailerBytes);
+    EXPECT_EQ(decode_trailer(trailer, checksum_seed(7)).has_value(), end == kEnd);
+  }
 }
 
 TEST(StoreFormat, DefinitionsOfAnotherFormatAreRefusedWithWordsAndLeftAlone) {
