@@ -132,8 +132,9 @@ def policies(world):
     world.run("set_global_parameter", "g", '{"a": [1]}')
     check({"name": "g", "value": {"a": [1]}} in world.json("list_global_parameters"), "global parameter")
     world.run("clear_global_parameter", "g")
-    world.run("set_parameter", "mine", "n", "text")
-    world.run("clear_parameter", "mine", "n")
+    _, err = world.run("set_parameter", "mine", "n", "text", status=REFUSED)
+    check("'mine' not found" in err, err)
+    world.run("clear_parameter", "mine", "n", status=NOT_FOUND)
     world.run("set_cluster_name", "night-shift")
 
 

@@ -84,7 +84,12 @@ def admin_declares(world):
     world.admin("declare", "user", "name=u", "password=pw", "tags=management")
     world.admin("declare", "permission", "vhost=other", "user=u", "configure=.*", "write=.*", "read=.*")
     world.admin("declare", "vhost_limit", "vhost=other", "name=max-queues", "value=1")
-    world.admin("declare", "parameter", "component=mine", "name=n", 'value={"a": 1}')
+    try:
+        world.admin("declare", "parameter", "component=mine", "name=n", 'value={"a": 1}')
+    except Fail as refused:
+        check("'mine' not found" in str(refused), "refused otherwise: %s" % refused)
+    else:
+        raise Fail("a parameter of a component that is not there was taken")
     queue = world.rows("queues")[0]
     check(queue["name"] == "a q" and queue["policy"] == "p" and queue["operator_policy"] == "op", "queue: %s" % queue)
     check({"source": "x", "destination": "a q", "routing_key": "k.#"} in
@@ -115,7 +120,7 @@ def admin_definitions(world):
     with open(file) as exported:
         first = json.load(exported)
     for what, *name in (("queue", "name=a q"), ("exchange", "name=x"), ("policy", "name=p"), ("operator_policy", "name=op"),
-                        ("vhost", "name=other"), ("user", "name=u"), ("parameter", "component=mine", "name=n")):
+                        ("vhost", "name=other"), ("user", "name=u")):
         world.admin("delete", what, *name)
     check(world.rows("queues") == [], "queues are left")
     world.admin("import", file)

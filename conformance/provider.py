@@ -145,9 +145,12 @@ def limits_and_parameters(api):
     check(api.call("GET", "vhost-limits/v") == [{"vhost": "v", "value": {"max-queues": 100}}], "limits")
     api.call("DELETE", "vhost-limits/v/max-queues", status=204)
     check(api.call("GET", "vhost-limits/v") == [], "limits are left")
-    body = {"component": "mine", "vhost": "v", "name": "n", "value": {"deep": [1, {"er": True}]}}
-    whole_life(api, "parameters/mine/v/n", body, body, dict(body, value="text"), dict(body, value="text"))
-    whole_life(api, "global-parameters/n", {"name": "n", "value": 1}, {"name": "n", "value": 1})
+    body = {"name": "n", "value": {"deep": [1, {"er": True}]}}
+    whole_life(api, "global-parameters/n", body, body, dict(body, value="text"), dict(body, value="text"))
+    api.call("GET", "parameters/mine/v/n", status=404)
+    reason = api.call("PUT", "parameters/mine/v/n", dict(body, component="mine", vhost="v"), 400)["reason"]
+    check("'mine' not found" in reason, reason)
+    api.call("GET", "parameters/mine/v/n", status=404)
 
 
 def everything_goes_with_its_vhost(api):

@@ -126,9 +126,9 @@ class Import : public std::enable_shared_from_this<Import> {
       each("users", [self](const json& e) { self->user(e); });
       each("permissions", [self](const json& e) { self->permission(e); });
       each("topic_permissions", [self](const json& e) { self->topic_permission(e); });
-      each("global_parameters", [self](const json& e) { self->parameter(e, true); });
+      each("global_parameters", [self](const json& e) { self->global_parameter(e); });
     }
-    each("parameters", [self](const json& e) { self->parameter(e, false); });
+    each("parameters", [self](const json& e) { self->component_parameter(e); });
     each("policies", [self](const json& e) { self->policy(e, false); });
     each("operator_policies", [self](const json& e) { self->policy(e, true); });
     each("exchanges", [self](const json& e) { self->exchange(e); });
@@ -279,8 +279,8 @@ class Import : public std::enable_shared_from_this<Import> {
     }
   }
 
-  /// Those that are another kind of thing here. True: dealt with.
-  bool special_parameter(const json& e) {
+  /// Some are another kind of thing here; the others need a component that this broker has not.
+  void component_parameter(const json& e) {
     const std::string component = text_in(e, "component"), name = text_in(e, "name"),
                       vhost = vhost_of(e);
     const std::string what =
@@ -289,7 +289,7 @@ class Import : public std::enable_shared_from_this<Import> {
       limits(e, what, [this, vhost](const std::string& limit, int64_t value, Answer<void> done) {
         face_.put_vhost_limit(vhost, limit, value, std::move(done));
       });
-      return true;
+      return;
     }
     if (component == "operator_policy" && e.contains("value") &&
         e["value"].is_object()) {  // as RabbitMQ 3 writes them
@@ -297,19 +297,16 @@ class Import : public std::enable_shared_from_this<Import> {
       as_policy["name"] = name;
       as_policy["vhost"] = vhost;
       policy(as_policy, true);
-      return true;
+      return;
     }
-    if (component == "shovel" || component.starts_with("federation")) {
-      skip(what + " left out: this broker has no shovels and no federation yet");
-      return true;
-    }
-    return false;
+    const bool known = component == "shovel" || component.starts_with("federation");
+    skip(what + (known ? " left out: this broker has no shovels and no federation yet"
+                       : " left out: this broker has no such component"));
   }
 
-  void parameter(const json& e, bool global) {
-    if (!global && special_parameter(e)) return;
-    ParameterInfo info{global ? "" : text_in(e, "component"), global ? "" : vhost_of(e),
-                       text_in(e, "name"), e.contains("value") ? e["value"].dump() : "null"};
+  void global_parameter(const json& e) {
+    ParameterInfo info{"", "", text_in(e, "name"),
+                       e.contains("value") ? e["value"].dump() : "null"};
     auto done = step<void>("parameter '" + info.name + "'");
     std::unique_lock lock(core_.registry.mutex);
     DefinitionBatch batch;

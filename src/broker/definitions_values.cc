@@ -21,6 +21,10 @@ ArgumentValue argument_from_json(const json& value) {
   if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return INT64_MAX;
   if (value.is_number_integer()) return value.get<int64_t>();
   OtherArgument other;
+  if (value.is_null()) {
+    other.what = "null";
+    return other;
+  }
   other.what = std::string(value.type_name()) + " " +
                value.dump(-1, ' ', false, json::error_handler_t::replace);
   return other;

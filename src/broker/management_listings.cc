@@ -365,8 +365,11 @@ std::vector<BindingInfo> ManagementFace::bindings(const Scope& scope) {
   std::shared_lock lock(core_.registry.mutex);
   std::vector<BindingInfo> out;
   for (const auto& vhost : in_scope(scope)) {
-    for (const auto& [name, entry] : vhost->queues)
-      out.push_back({vhost->name, "", name, name, true, {}, name});
+    for (const auto& [name, entry] : vhost->queues) {
+      // Nobody reaches a holding queue by its name.
+      if (entry->identity().holds_for.empty())
+        out.push_back({vhost->name, "", name, name, true, {}, name});
+    }
     for (const auto& [name, exchange] : vhost->exchanges) {
       for (const Binding& binding : exchange->bindings())
         out.push_back(binding_info(vhost->name, name, binding));

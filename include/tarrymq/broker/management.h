@@ -239,7 +239,7 @@ class Management {
   /// called under a lock: it must not call back.
   virtual void each_queue(
       const std::function<void(uint64_t id, const QueueNumbers& numbers)>& visit) = 0;
-  /// Includes the implicit binding of each queue to the default exchange.
+  /// Includes the implicit binding of each queue to the default exchange, but for internal ones.
   virtual std::vector<BindingInfo> bindings(const Scope& scope) = 0;
   /// With their channels (ConnectionFigures::channels).
   virtual std::vector<std::shared_ptr<const ConnectionFigures>> connections(const Scope& scope) = 0;

@@ -14,6 +14,8 @@
 
 namespace tarry::http {
 
+/// The version of RabbitMQ whose shapes we answer with; tools choose what to ask for by it.
+inline constexpr const char* kCompatibleVersion = "4.0.0";
 /// The name of a companion begins so; clients may not make such queues or bind them (retry-spec
 /// 20).
 inline constexpr std::string_view kCompanionPrefix = "amq.retry-";

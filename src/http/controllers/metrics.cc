@@ -195,7 +195,7 @@ void put_node(MetricsText& out, Context& context, const OverviewInfo& info) {
   const NodeFigures f = node_figures(context);
   out.gauge("tarrymq_build_info", "Version", 1, {{"version", info.version}});
   out.gauge("rabbitmq_build_info", "Version, as dashboards ask for it", 1,
-            {{"rabbitmq_version", info.version},
+            {{"rabbitmq_version", kCompatibleVersion},
              {"product_name", "TarryMQ"},
              {"product_version", info.version}});
   out.gauge("tarrymq_identity_info", "Name of node and cluster", 1,

@@ -5,9 +5,6 @@
 namespace tarry::http {
 namespace {
 
-/// The management API whose shapes we answer with; tools choose what to ask for by it.
-constexpr const char* kCompatibleVersion = "4.0.0";
-
 /// What the caller may see: everything, one vhost (X-Vhost), or the sum over his vhosts.
 Result<OverviewInfo, Response> scoped_overview(Context& context, const Request& request) {
   const std::string& vhost = request.scope_vhost;

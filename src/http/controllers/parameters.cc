@@ -1,5 +1,6 @@
-// Runtime parameters (http-api H-67, H-68): kept, shown and exported. Components that this broker
-// knows take effect.
+// Runtime parameters (http-api H-67, H-68). Global ones are kept, shown and exported. Those of a
+// component need one that takes them, and here there is none; what an older version kept is still
+// shown and may be deleted.
 #include "http/controllers/common.h"
 
 namespace tarry::http {
@@ -42,16 +43,14 @@ Response get_parameter(Context& context, const Request& request, const Parameter
   return Response::not_found();
 }
 
-/// Shovels and federation are no part of this broker yet: to take their settings and do nothing
-/// would be a lie.
-std::optional<Response> component_refusal(const std::string& component) {
+/// Kept and listed, settings of what is no part of this broker would be a lie.
+Response component_refusal(const std::string& component) {
   for (const char* missing :
        {"shovel", "federation-upstream", "federation-upstream-set", "federation"}) {
     if (component != missing) continue;
     return Response::bad_request("parameters of component '" + component +
                                  "' are not supported by this broker");
   }
-  // Kept here, they would be listed and do nothing.
   for (const auto& [other, where] :
        {std::pair{"vhost-limits", "vhost-limits/{vhost}/{limit}"},
         std::pair{"policy", "policies/{vhost}/{name}"},
@@ -60,7 +59,7 @@ std::optional<Response> component_refusal(const std::string& component) {
     return Response::bad_request("component '" + component + "' has a path of its own: PUT /api/" +
                                  where);
   }
-  return std::nullopt;
+  return Response::bad_request("component '" + component + "' not found");
 }
 
 void put_parameter(Context& context, std::shared_ptr<Request> request, Responder responder) {
@@ -68,22 +67,15 @@ void put_parameter(Context& context, std::shared_ptr<Request> request, Responder
   auto body = body_object(*request);
   if (!body) return responder.send(body.error());
   if (!body->contains("value")) return responder.send(Response::bad_request("'value' is missing"));
-  ParameterInfo parameter;
-  parameter.value_json = (*body)["value"].dump();
-  if (global) {
-    parameter.name = request->capture(0);
-  } else {
-    parameter.component = request->capture(0);
-    parameter.vhost = request->capture(1);
-    parameter.name = request->capture(2);
-    if (auto refusal = component_refusal(parameter.component))
-      return responder.send(std::move(*refusal));
-    if (auto refusal =
-            vhost_refusal(context, *request, parameter.vhost, request->caller.administrator())) {
+  if (!global) {
+    if (auto refusal = vhost_refusal(context, *request, request->capture(1),
+                                     request->caller.administrator())) {
       return responder.send(std::move(*refusal));
     }
+    return responder.send(component_refusal(request->capture(0)));
   }
-  context.broker.put_parameter(std::move(parameter), created_or_updated(responder));
+  context.broker.put_parameter({"", "", request->capture(0), (*body)["value"].dump()},
+                               created_or_updated(responder));
 }
 
 void delete_parameter(Context& context, std::shared_ptr<Request> request, Responder responder) {

@@ -42,7 +42,8 @@ TEST_F(Dumps, OneOfRabbitMq3ComesOver) {
                    {"value": {"max-queues": 50}, "vhost": "v", "component": "vhost-limits", "name": "limits"},
                    {"value": {"pattern": "^q", "definition": {"max-length": 10}, "priority": 1, "apply-to": "queues"},
                     "vhost": "v", "component": "operator_policy", "name": "op"},
-                   {"value": {"src-uri": "amqp://"}, "vhost": "v", "component": "shovel", "name": "s"}],
+                   {"value": {"src-uri": "amqp://"}, "vhost": "v", "component": "shovel", "name": "s"},
+                   {"value": {"a": 1}, "vhost": "v", "component": "plugin-of-ours", "name": "n"}],
     "global_parameters": [{"name": "cluster_name", "value": "rabbit@x"}, {"name": "internal_cluster_id", "value": "y"}],
     "policies": [{"vhost": "v", "name": "ha", "pattern": ".*", "apply-to": "all", "priority": 0,
                   "definition": {"ha-mode": "all", "max-length": 100}}],
@@ -67,11 +68,13 @@ TEST_F(Dumps, OneOfRabbitMq3ComesOver) {
     EXPECT_EQ(v.limits.at("max-queues"), 50);
     EXPECT_EQ(v.tags, std::vector<std::string>{"t"});
   }
-  for (const char* word : {"user 'old'", "queue 's'", "ha-mode", "x-queue-mode",
-                           "component 'shovel'", "binding from 'x' to 's'", "max-length"}) {
+  for (const char* word :
+       {"user 'old'", "queue 's'", "ha-mode", "x-queue-mode", "component 'shovel'",
+        "component 'plugin-of-ours'", "binding from 'x' to 's'", "max-length"}) {
     EXPECT_TRUE(names(skipped, word)) << word;
   }
-  EXPECT_EQ(skipped.size(), 7u);
+  EXPECT_EQ(skipped.size(), 8u);
+  EXPECT_EQ(management().parameters().size(), 2u) << "the two global ones";
 }
 
 TEST_F(Dumps, ASectionThatNothingIsMadeOfIsNamed) {
@@ -213,8 +216,7 @@ TEST_F(Dumps, ExportThenImportIntoAnEmptyBrokerGivesTheSame) {
     "users": [{"name": "u", "password": "pw", "tags": ["monitoring"], "limits": {"max-connections": 3}}],
     "permissions": [{"user": "u", "vhost": "v", "configure": "a", "write": "b", "read": "c"}],
     "topic_permissions": [{"user": "u", "vhost": "v", "exchange": "amq.topic", "write": "^{username}", "read": ".*"}],
-    "parameters": [{"component": "vhost-limits", "vhost": "v", "name": "limits", "value": {"max-queues": 10}},
-                   {"component": "mine", "vhost": "v", "name": "n", "value": {"x": [1, "2"]}}],
+    "parameters": [{"component": "vhost-limits", "vhost": "v", "name": "limits", "value": {"max-queues": 10}}],
     "global_parameters": [{"name": "g", "value": {"deep": {"er": true}}}],
     "policies": [{"vhost": "v", "name": "p", "pattern": ".", "apply-to": "queues", "priority": 2, "definition": {"max-length": 3}}],
     "operator_policies": [{"vhost": "v", "name": "o", "pattern": ".", "apply-to": "queues", "priority": 0, "definition": {"expires": 300000}}],

@@ -56,7 +56,7 @@ TEST_F(RetryApi, Rule36_ABadValueIs400AndChangesNothing) {
       {R"({"min": "500"})",
        "min: it was string \"500\", allowed is an integer >= 1 (milliseconds)"},
       {R"({"multiplier": 1.5})", "multiplier: it was number 1.5, allowed is an integer >= 1"},
-      {R"({"limit": null})", "limit: it was null null, allowed is an integer >= 0"},
+      {R"({"limit": null})", "limit: it was null, allowed is an integer >= 0"},
       {R"({"type": "all"})",
        "unknown key 'type': allowed are min, multiplier, max, limit, jitter and max_age"}};
   for (const auto& [body, reason] : cases) {
