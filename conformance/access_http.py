@@ -33,7 +33,8 @@ NEEDS = [(re.compile(pattern + "$"), level) for pattern, level in (
     (r"PUT /api/feature-flags/.*", "administrator"),
     (r"POST /api/(rebalance/queues|backup|drain)", "administrator"),
     (r"GET /api/auth/hash_password/{password}", "administrator"),
-    (r"GET /api/(nodes|logs|auth/attempts|backup|drain).*", "monitoring"),
+    (r"GET /api/(nodes|logs|backup|drain).*", "monitoring"),
+    (r"\w+ /api/auth/attempts.*", "monitoring"),
     (r"GET /metrics.*", "monitoring"),
     (r"\w+ /api/(policies|operator-policies|parameters|global-parameters).*", "policymaker"),
     (r"\w+ /api/.*", "management"))]

@@ -145,6 +145,43 @@ def admin_closes_connections(world):
 
 
 def nagios(world, name, *more, status=0):
+def fields_of_what_is_open(world):
+    """What dashboards and exporters read of a connection, its channel, its consumer and its queue."""
+    import pika
+    connection = pika.BlockingConnection(pika.URLParameters(world.broker.url))
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=1)
+    queue = channel.queue_declare("", exclusive=True).method.queue
+    stamped = pika.BasicProperties(timestamp=1700000000, delivery_mode=2)
+    for _ in range(3):
+        channel.basic_publish("", queue, b"m", stamped)
+    channel.basic_consume(queue, lambda *_: None, consumer_tag="c", arguments={"x-priority": 7})
+    connection.process_data_events(0)
+    end = time.monotonic() + 20
+    while True:
+        of = {what: json.loads(world.get("/api/" + what)) for what in ("connections", "channels", "consumers")}
+        one = json.loads(world.get("/api/queues/%2F/" + queue))
+        stats = of["channels"][0]["message_stats"] if of["channels"] else {}
+        if one["messages_unacknowledged"] == 1 and one["consumer_capacity"] < 1 and stats.get("deliver") == 1:
+            break
+        check(time.monotonic() < end, "%s %s" % (of, one))
+        time.sleep(0.05)
+    client = of["connections"][0]
+    check(client["host"] == "127.0.0.1" and client["port"] == world.broker.amqp, client)
+    check(client["recv_cnt"] > 0 and client["send_cnt"] > 0 and client["send_pend"] == 0, client)
+    check(stats["deliver_no_ack"] == 0 and stats["redeliver"] == 0 and stats["deliver_get"] == 1, stats)
+    check(of["consumers"][0]["arguments"] == {"x-priority": 7}, of["consumers"])
+    owner = {"name": client["name"], "peer_host": "127.0.0.1", "peer_port": client["peer_port"]}
+    check(one["exclusive"] and one["owner_pid_details"] == owner, one)
+    check(one["head_message_timestamp"] == 1700000000 and one["message_bytes_persistent"] == 3, one)
+    node = json.loads(world.get("/api/overview"))["node"]
+    sums = {a["protocol"]: a for a in json.loads(world.get("/api/auth/attempts/" + node))}
+    check(sums["amqp091"]["auth_attempts_succeeded"] > 0 and sums["http"]["auth_attempts"] > 0, sums)
+    sources = json.loads(world.get("/api/auth/attempts/%s/source" % node))
+    check({"127.0.0.1"} == {s["remote_address"] for s in sources} and {"guest"} <= {s["username"] for s in sources}, sources)
+    connection.close()
+
+
     program = "/usr/bin/check_rabbitmq_" + name
     if not os.path.exists(program):
         raise Skip("nagios-plugins-rabbitmq is not installed")

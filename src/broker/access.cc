@@ -89,6 +89,7 @@ void Access::log_in(std::string user, std::string password, LoginOrigin from,
   const SteadyTime asked_at = core_.clock.steady_now();
   auto decide = [this, user, from, desk, asked_at,
                  answer = std::move(answer)](const std::optional<UserInfo>& found) {
+    core_.login_book.note("amqp091", from, user, found.has_value());
     if (found) return answer(login_for(*found));
     // Guessing passwords takes time; the shard goes on meanwhile.
     desk->run_later(refused(core_, user, from, asked_at), [answer] { answer(nullptr); });
@@ -110,6 +111,7 @@ void Access::log_in_verified(std::string user, LoginOrigin from,
     const bool known = it != core_.registry.users.end();
     if (known && (from.loopback || !must_be_near(core_, user))) login = login_for(it->second);
   }
+  core_.login_book.note("amqp091", from, user, login != nullptr);
   if (login) return answer(std::move(login));
   desk->run_later(refused(core_, user, from, core_.clock.steady_now()),
                   [answer] { answer(nullptr); });

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "broker/login_book.h"
 #include "broker/login_guard.h"
 #include "broker/registry.h"
 #include "broker/slow_hashes.h"
@@ -74,6 +75,7 @@ struct Core {
   ConnectionList connections;
   SlowHashes slow_hashes;
   LoginGuard login_guard{options.login_failures_per_minute};
+  LoginBook login_book;
 
   std::atomic<uint64_t> connections_opened{0}, connections_closed{0}, queues_declared{0},
       queues_deleted{0};

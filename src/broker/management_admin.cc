@@ -55,6 +55,7 @@ void ManagementFace::log_in(std::string user, std::string password, LoginOrigin 
   Access::check_password(
       core_, user, password, from,
       [this, user, from, asked_at, answer = std::move(answer)](std::optional<UserInfo> found) {
+        core_.login_book.note("http", from, user, found.has_value());
         if (found) return answer(std::move(found));
         const uint32_t wait_ms = Access::refused(core_, user, from, asked_at);
         on_first_shard([core = &core_, wait_ms, answer] {
@@ -62,6 +63,12 @@ void ManagementFace::log_in(std::string user, std::string password, LoginOrigin 
         });
       });
 }
+
+std::vector<LoginAttempts> ManagementFace::login_attempts(bool by_source) {
+  return by_source ? core_.login_book.by_source() : core_.login_book.by_protocol();
+}
+
+void ManagementFace::forget_login_attempts() { core_.login_book.forget(); }
 
 bool ManagementFace::may_access(std::string_view user, std::string_view vhost) {
   std::shared_lock lock(core_.registry.mutex);

@@ -25,6 +25,8 @@ class ManagementFace final : public Management {
 
   void log_in(std::string user, std::string password, LoginOrigin from,
               std::function<void(std::optional<UserInfo>)> answer) override;
+  std::vector<LoginAttempts> login_attempts(bool by_source) override;
+  void forget_login_attempts() override;
   bool may_access(std::string_view user, std::string_view vhost) override;
   std::vector<UserInfo> users() override;
   std::optional<UserInfo> user(std::string_view name) override;

@@ -96,6 +96,7 @@ ManagementApi::ManagementApi(Management& broker, ProcessOperations* process)
   add_policy_routes(router_, context_);
   add_parameter_routes(router_, context_);
   add_user_routes(router_, context_);
+  add_login_attempt_routes(router_, context_);
   add_permission_routes(router_, context_);
   add_topic_permission_routes(router_, context_);
   add_limit_routes(router_, context_);

@@ -52,6 +52,7 @@ void add_definition_routes(Router& router, Context& context);
 void add_policy_routes(Router& router, Context& context);
 void add_parameter_routes(Router& router, Context& context);
 void add_user_routes(Router& router, Context& context);
+void add_login_attempt_routes(Router& router, Context& context);
 void add_permission_routes(Router& router, Context& context);
 void add_limit_routes(Router& router, Context& context);
 void add_topic_permission_routes(Router& router, Context& context);

@@ -44,6 +44,13 @@ struct TopicPermissionInfo {
 };
 /// Figures of a queue as last written by its shard (a turn old at most).
 struct QueueNumbers {
+/// Of so many sources at most log-ins are counted apart.
+inline constexpr size_t kLoginSourcesMax = 1000;
+/// Log-ins that were tried. `address` (without port) and `user` only where sources are asked for.
+struct LoginAttempts {
+  std::string protocol{}, address{}, user{};  // protocol: amqp091 or http
+  uint64_t succeeded = 0, failed = 0;
+};
   uint64_t ready = 0, ready_bytes = 0, unacked = 0, unacked_bytes = 0, persistent = 0;
   uint64_t delayed = 0, delayed_bytes = 0, next_due_ms = 0,
            last_due_ms = 0;  // broker time; 0: nothing waits
@@ -207,6 +214,10 @@ class Management {
                           std::string_view vhost) = 0;  // has permissions there
   virtual std::vector<UserInfo> users() = 0;
   virtual std::optional<UserInfo> user(std::string_view name) = 0;
+  /// Log-ins since the start or the last reset, by protocol; or by protocol, address and user,
+  /// where of those that tried last are known (kLoginSourcesMax).
+  virtual std::vector<LoginAttempts> login_attempts(bool by_source) = 0;
+  virtual void forget_login_attempts() = 0;
   /// Creates or replaces. A `password` is hashed with a new salt; else info.password_hash is stored
   /// as it is. The answer tells whether it is new.
   virtual void put_user(UserInfo info, std::optional<std::string> password,

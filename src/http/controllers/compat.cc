@@ -1,5 +1,4 @@
-// What tools of RabbitMQ ask for and one node answers in a word (http-api H-27, H-50, H-64, H-75,
-// H-76).
+// What tools of RabbitMQ ask for and one node answers in a word (http-api H-27, H-50, H-75, H-76).
 #include "http/controllers/common.h"
 
 namespace tarry::http {
@@ -71,7 +70,6 @@ void add_compat_routes(Router& router, Context& context) {
   router.add_direct(Method::get, "/api/deprecated-features/used", Access::management, empty_list);
   router.add_direct(Method::post, "/api/rebalance/queues", Access::administrator,
                     [](const Request&) { return Response::no_content(); });
-  router.add_direct(Method::get, "/api/auth/attempts/{node}", Access::monitoring, empty_list);
   for (const char* pattern : {"/api/shovels", "/api/shovels/{vhost}", "/api/federation-links",
                               "/api/federation-links/{vhost}"}) {
     router.add_direct(Method::get, pattern, Access::management, empty_list);

@@ -144,6 +144,20 @@ void put_limits(MetricsText& out) {
   }
 }
 
+void put_log_ins(MetricsText& out, Context& context) {
+  for (const LoginAttempts& attempts : context.broker.login_attempts(false)) {
+    const MetricsText::Labels labels{{"protocol", attempts.protocol}};
+    for (const std::string prefix : {"tarrymq_", "rabbitmq_"}) {
+      out.counter(prefix + "auth_attempts_total", "Log-ins that were tried",
+                  as_double(attempts.succeeded + attempts.failed), labels);
+      out.counter(prefix + "auth_attempts_succeeded_total", "Log-ins that succeeded",
+                  as_double(attempts.succeeded), labels);
+      out.counter(prefix + "auth_attempts_failed_total", "Log-ins that failed",
+                  as_double(attempts.failed), labels);
+    }
+  }
+}
+
 /// What RabbitMQ's overview dashboard draws.
 void put_global(MetricsText& out, const OverviewInfo& info) {
   const QueueNumbers& n = info.totals;
@@ -268,6 +282,7 @@ Response aggregated(Context& context) {
   put_node(out, context, info);
   put_global(out, info);
   put_limits(out);
+  put_log_ins(out, context);
   put_queue_sums(out, info);
   return metrics_response(out);
 }
@@ -278,6 +293,7 @@ Response per_object(Context& context) {
   put_node(out, context, info);
   put_global(out, info);
   put_limits(out);
+  put_log_ins(out, context);
   for (const QueueInfo& queue : context.broker.queues({})) {
     if (!queue.internal) put_queue(out, queue, "tarrymq_queue_", "rabbitmq_");
   }

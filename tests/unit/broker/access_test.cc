@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "broker/login_book.h"
 #include "unit/broker/broker_fixture.h"
 
 namespace tarry {
@@ -42,6 +45,51 @@ TEST_F(AccessTest, HttpLogInAnswersWithTheUser) {
   EXPECT_FALSE(ask<std::optional<UserInfo>>([&](auto a) {
     management().log_in("guest", "x", {"127.0.0.1", true}, a);
   }));
+}
+
+TEST_F(AccessTest, LogInsAreCountedByProtocolAndBySource) {
+  (void)logs_in("guest", "guest");
+  (void)logs_in("guest", "guest");
+  (void)logs_in("guest", "wrong");
+  (void)logs_in("nobody", "x", false);
+  (void)ask<std::optional<UserInfo>>([&](auto a) {
+    management().log_in("guest", "guest", {"127.0.0.1", true}, a);
+  });
+  const auto sums = management().login_attempts(false);
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums[0].protocol, "amqp091");
+  EXPECT_EQ(sums[0].succeeded, 2u);
+  EXPECT_EQ(sums[0].failed, 2u);
+  EXPECT_EQ(sums[1].protocol, "http");
+  EXPECT_EQ(sums[1].succeeded, 1u);
+  EXPECT_EQ(sums[1].failed, 0u);
+  const auto sources = management().login_attempts(true);
+  ASSERT_EQ(sources.size(), 3u);
+  EXPECT_EQ(sources[0].address, "127.0.0.1");
+  EXPECT_EQ(sources[0].user, "guest");
+  EXPECT_EQ(sources[0].failed, 1u);
+  EXPECT_EQ(sources[1].address, "192.0.2.1");
+  EXPECT_EQ(sources[1].user, "nobody");
+  management().forget_login_attempts();
+  EXPECT_TRUE(management().login_attempts(false).empty());
+  EXPECT_TRUE(management().login_attempts(true).empty());
+}
+
+TEST(LoginBook, SourcesAreBoundedAndTheLatestAreKept) {
+  LoginBook book;
+  for (size_t i = 0; i < kLoginSourcesMax + 10; ++i) {
+    book.note("http", {"192.0.2." + std::to_string(i), false}, "u", false);
+    book.note("http", {"10.0.0.1", false}, std::string(1'000, 'x'), true);  // one that goes on
+  }
+  const auto sources = book.by_source();
+  EXPECT_EQ(sources.size(), kLoginSourcesMax);
+  EXPECT_EQ(book.by_protocol().at(0).failed, kLoginSourcesMax + 10);
+  EXPECT_TRUE(std::ranges::any_of(sources, [](const LoginAttempts& a) {
+    return a.address == "10.0.0.1" && a.succeeded == kLoginSourcesMax + 10 &&
+           a.user == std::string(255, 'x');
+  }));
+  EXPECT_FALSE(std::ranges::any_of(
+      sources, [](const LoginAttempts& a) { return a.address == "192.0.2.3"; }));
 }
 
 TEST_F(AccessTest, AVhostOpensOnlyForThoseWithPermissions) {

@@ -26,6 +26,8 @@ class FakeManagement : public Management {
   std::vector<PolicyInfo> policy_list;
   std::vector<std::shared_ptr<const ConnectionFigures>> connection_list;
   std::vector<ConsumerView> consumer_list;
+  std::optional<uint64_t> head_timestamp_s;
+  std::vector<LoginAttempts> attempts_list, attempts_by_source;
   std::vector<GotMessage> messages;
   OverviewInfo overview_info;
   ImportReport import_report;
@@ -59,6 +61,13 @@ class FakeManagement : public Management {
     auto found = user(name);
     if (found && password != (name == "guest" ? "guest" : "pw")) found.reset();
     answer(found);
+  }
+  std::vector<LoginAttempts> login_attempts(bool by_source) override {
+    return by_source ? attempts_by_source : attempts_list;
+  }
+  void forget_login_attempts() override {
+    attempts_list.clear();
+    attempts_by_source.clear();
   }
   bool may_access(std::string_view name, std::string_view vhost) override {
     for (const auto& p : permission_list) {
