@@ -206,13 +206,23 @@ void Redrives::start(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
 void Redrives::count(std::shared_ptr<QueueHandle> queue, RedriveRequest request,
                      Answer<RedriveStarted> answer) {
   auto progress = std::make_shared<RedriveProgress>();
+  auto targets = std::make_shared<RedriveTargets>();
   RedriveEvents events;
   events.planned = [](const RedrivePlan&) {};
-  events.ended = [progress, answer = std::move(answer)](RedriveEnd end, const std::string& reason) {
-    if (end == RedriveEnd::completed)
-      answer(RedriveStarted{0, progress->matched.load()});
-    else
-      answer(PeerError::not_found(reason));
+  events.counted = [targets](RedriveTargets found) { *targets = std::move(found); };
+  events.ended = [this, progress, targets, vhost = queue->identity.vhost,
+                  answer = std::move(answer)](RedriveEnd end, const std::string& reason) {
+    if (end != RedriveEnd::completed) return answer(PeerError::not_found(reason));
+    RedriveStarted counted{0, progress->matched.load(), {}, {}};
+    if (counted.matched == 0) counted.reason = reason;
+    {
+      std::shared_lock lock(core_.registry.mutex);
+      const auto found = core_.registry.find_vhost(vhost);
+      for (const auto& [name, count] : *targets) {
+        if (!found || !found->find_queue(name)) counted.missing[name] = count;
+      }
+    }
+    answer(std::move(counted));
   };
   queue->redrive(order_of(0, request), progress, std::move(events));
 }

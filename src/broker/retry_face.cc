@@ -86,6 +86,12 @@ void RetryFace::park(const Login& login, std::string vhost, std::string queue,
 
 void RetryFace::start_redrive(const Login& login, std::string vhost, std::string queue,
                               RedriveRequest request, Answer<RedriveStarted> answer) {
+  if (is_companion_name(queue) || is_holding_name(queue)) {
+    return answer(bad_request(
+        queue_named(queue, vhost) + " holds what waits for its time, and no dead letters: POST " +
+        "delayed/redeliver " + (is_companion_name(queue) ? "of its owner" : "there") +
+        " lets it go now"));
+  }
   if (is_companion_name(request.target)) {
     return answer(bad_request("'target': " + internal_queue(request.target, vhost).text));
   }

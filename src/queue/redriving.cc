@@ -257,7 +257,8 @@ bool Redriving::find_some() {
     if (fetch == Fetch::pending) return false;
     if (fetch == Fetch::none) break;
     bytes += candidate.fetched.record.header.size() + candidate.fetched.record.body.size();
-    if (!match(candidate)) {
+    const auto death = match(candidate);
+    if (!death) {
       progress_->skipped.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
@@ -266,6 +267,7 @@ bool Redriving::find_some() {
       continue;
     }
     ++plan_.matched;
+    if (order_.dry_run) count_target(order_.target.empty() ? death->queue : order_.target);
     const uint8_t lane = candidate.lane->number;
     const Position& position = candidate.fetched.position;
     if (plan_.ends.empty() || plan_.ends.back().lane != lane)
@@ -282,13 +284,30 @@ bool Redriving::find_some() {
     go();
     return true;
   }
+  if (order_.dry_run) {
+    if (!order_.target.empty()) targets_.try_emplace(order_.target, 0);
+    if (events_.counted) events_.counted(std::move(targets_));
+  }
   if (order_.dry_run || plan_.matched == 0) {
-    stop(RedriveEnd::completed, order_.dry_run ? "dry run" : "nothing matches");
+    stop(RedriveEnd::completed, plan_.matched == 0 ? why_nothing() : "dry run");
     return true;
   }
   state_ = State::planned;
   events_.planned(plan_);
   return true;
+}
+
+std::string Redriving::why_nothing() const {
+  if (progress_->skipped.load(std::memory_order_relaxed) == 0) return "nothing is ready there";
+  const RedriveFilter& filter = order_.filter;
+  const bool all = filter.reason.empty() && filter.queue.empty() && filter.header.empty();
+  if (!all) return "nothing matches";
+  return "nothing matches: no message there has died in another queue (x-death), so that none has "
+         "an origin to go back to; name a target";
+}
+
+void Redriving::count_target(const std::string& queue) {
+  if (targets_.size() < kRedriveTargetsMax || targets_.contains(queue)) ++targets_[queue];
 }
 
 // -- Moving

@@ -60,6 +60,8 @@ class Redriving final : public QueueErrand {
   /// None: the filter does not match, or nothing says where it should go.
   std::optional<Death> match(const Candidate& candidate) const;
   bool find_some();
+  void count_target(const std::string& queue);
+  std::string why_nothing() const;
   bool move_some();
   bool rate_allows();
   bool take_out(Candidate& candidate, Flight& flight);
@@ -74,6 +76,7 @@ class Redriving final : public QueueErrand {
   const bool resumed_;
   State state_ = State::find;
   RedrivePlan plan_;
+  RedriveTargets targets_;  // of a dry run
   RedriveEnd end_ = RedriveEnd::completed;
   std::string reason_;
 

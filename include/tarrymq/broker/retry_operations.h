@@ -20,8 +20,11 @@ struct RedriveRequest {
   bool dry_run = false;
 };
 struct RedriveStarted {
-  uint64_t id = 0;       // 0: a dry run
-  uint64_t matched = 0;  // of a dry run
+  uint64_t id = 0;  // 0: a dry run
+  // Of a dry run:
+  uint64_t matched = 0;
+  RedriveTargets missing{};  // those of them that would go to queues which do not exist
+  std::string reason{};      // why nothing matches
 };
 struct RedriveInfo {
   uint64_t id = 0;

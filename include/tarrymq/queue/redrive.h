@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,8 +57,14 @@ enum class RedriveEnd : uint8_t {
   cancelled,
 };
 
+/// Queues by name, and how many would go there.
+using RedriveTargets = std::map<std::string, uint64_t>;
+inline constexpr size_t kRedriveTargetsMax = 100;  // further names are left out
+
 /// Called on the queue's shard.
 struct RedriveEvents {
+  /// Of a dry run, ahead of its end: where to, a target that was named included. May be empty.
+  std::function<void(RedriveTargets)> counted{};
   /// Once, unless there was a plan, or the end comes first. Nothing moves before
   /// QueueHandle::go_redrive(id): the plan is made durable meanwhile.
   std::function<void(RedrivePlan)> planned;

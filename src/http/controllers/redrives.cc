@@ -59,6 +59,19 @@ RedriveRequest read_redrive(const Json& body, BodyReader& reader) {
   return request;
 }
 
+/// A dry run's: {"matched": 3}, and what would be in the way.
+Response counted_response(const RedriveStarted& counted) {
+  Json out{{"matched", counted.matched}};
+  if (!counted.reason.empty()) out["reason"] = counted.reason;
+  if (counted.missing.empty()) return Response::json(out);
+  out["missing"] = counted.missing;
+  std::string names;
+  for (const auto& [name, count] : counted.missing)
+    names += (names.empty() ? "'" : ", '") + name + "'";
+  out["reason"] = "no such queue: " + names + "; a redrive stops where its target is missing";
+  return Response::json(out);
+}
+
 void start_redrive(Context& context, std::shared_ptr<Request> request, Responder responder) {
   RetryOperations* operations = operations_of(context, responder);
   if (operations == nullptr) return;
@@ -68,13 +81,13 @@ void start_redrive(Context& context, std::shared_ptr<Request> request, Responder
   RedriveRequest redrive = read_redrive(*body, reader);
   if (reader.reason()) return responder.send(Response::bad_request(*reader.reason()));
   const bool dry_run = redrive.dry_run;
-  operations->start_redrive(
-      login_of(*request), request->capture(0), request->capture(1), std::move(redrive),
-      [responder, dry_run](Result<RedriveStarted, PeerError> result) {
-        if (!result) return responder.send(error_response(result.error()));
-        if (dry_run) return responder.send(Response::json(Json{{"matched", result->matched}}));
-        responder.send(Response::json(Json{{"id", result->id}}, 202));
-      });
+  operations->start_redrive(login_of(*request), request->capture(0), request->capture(1),
+                            std::move(redrive),
+                            [responder, dry_run](Result<RedriveStarted, PeerError> result) {
+                              if (!result) return responder.send(error_response(result.error()));
+                              if (dry_run) return responder.send(counted_response(*result));
+                              responder.send(Response::json(Json{{"id", result->id}}, 202));
+                            });
 }
 
 Json redrive_json(const RedriveInfo& info) {

@@ -1,3 +1,6 @@
+#include <set>
+
+#include "tarrymq/broker/retry_operations.h"
 #include "unit/broker/broker_fixture.h"
 
 namespace tarry {
@@ -192,6 +195,53 @@ TEST_F(Messages, BccIsKeptWhileAMessageWaitsForItsDelay) {
     EXPECT_EQ(got.body, "m");
     EXPECT_EQ(headers_of(got).find("BCC"), nullptr);
   }
+}
+
+TEST_F(Messages, Rule38_ADryRunNamesTargetsThatAreMissing) {
+  ASSERT_TRUE(declare(queue("dead")));
+  ASSERT_TRUE(declare(queue("gone", to_default("dead"))));
+  ASSERT_TRUE(declare(queue("here", to_default("dead"))));
+  for (const char* name : {"gone", "here", "here"}) {
+    ASSERT_TRUE(*publish("", name, "m"));
+    (void)get(name, 1, GetMode::reject_requeue_false);
+  }
+  const auto wait_for = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (management().queue("/", "dead")->numbers.ready < 3)
+    ASSERT_LT(std::chrono::steady_clock::now(), wait_for);
+  const auto count = [&](const std::string& queue_name, const std::string& target) {
+    RedriveRequest request;
+    request.target = target;
+    request.dry_run = true;
+    return ask<Answered<RedriveStarted>>([&](auto answer) {
+      management().retry_operations()->start_redrive(guest, "/", queue_name, request, answer);
+    });
+  };
+  ASSERT_TRUE(ask<Answered<uint64_t>>(
+      [&](auto a) { management().delete_queue(guest, "/", "gone", false, false, a); }));
+  EXPECT_EQ(count("dead", "")->matched, 3u);
+  EXPECT_EQ(count("dead", "")->missing, (RedriveTargets{{"gone", 1}}));
+  EXPECT_EQ(count("dead", "here")->missing, RedriveTargets{});
+  EXPECT_EQ(count("dead", "nowhere")->missing, (RedriveTargets{{"nowhere", 3}}));
+  for (const char* internal : {"amq.retry-here", "amq.delayed-x"}) {
+    const auto refused = count(internal, "");
+    ASSERT_FALSE(refused) << internal;
+    EXPECT_EQ(refused.error().code, 400);
+    EXPECT_NE(refused.error().text.find("delayed/redeliver"), std::string::npos);
+  }
+}
+
+TEST_F(Messages, BindingsShowNoInternalQueue) {
+  ExchangeDeclare later = exchange("later", "x-delayed-message");
+  later.arguments = arguments({{"x-delayed-type", FieldValue::text("direct")}});
+  ASSERT_TRUE(declare_exchange(later));
+  ASSERT_TRUE(declare(queue("q", arguments({{"x-delayed-retry-min", FieldValue::int32(500)}}))));
+  ASSERT_TRUE(management().queue("/", "amq.delayed-later"));
+  ASSERT_TRUE(management().queue("/", "amq.retry-q"));
+  ASSERT_TRUE(bind({"later", "q", "k", true, {}}));
+  std::multiset<std::string> destinations;
+  for (const BindingInfo& binding : management().bindings({}))
+    destinations.insert(binding.destination);
+  EXPECT_EQ(destinations, (std::multiset<std::string>{"q", "q"}));
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ class Redrive : public QueueWorld {
     progress = std::make_shared<RedriveProgress>();
     RedriveEvents events;
     events.planned = [this](RedrivePlan p) { plan = std::move(p); };
+    events.counted = [this](RedriveTargets t) { targets = std::move(t); };
     events.ended = [this](RedriveEnd end, std::string why) {
       ended = end;
       reason = std::move(why);
@@ -56,6 +57,7 @@ class Redrive : public QueueWorld {
 
   std::optional<RedriveEnd> ended;
   std::optional<RedrivePlan> plan;
+  RedriveTargets targets;
   std::string reason;
   std::shared_ptr<RedriveProgress> progress;
 };
@@ -159,6 +161,29 @@ TEST_F(Redrive, Rule38_ADryRunCountsAndMovesNothing) {
   EXPECT_EQ(progress->matched.load(), 2u);
   EXPECT_TRUE(letters_->letters.empty());
   EXPECT_EQ(get_body(), "a");
+}
+
+TEST_F(Redrive, Rule38_ADryRunTellsWhereTo) {
+  declare();
+  for (const char* queue : {"orders", "bills", "orders"}) publish(dead("a", queue));
+  start({.dry_run = true});
+  EXPECT_EQ(targets, (RedriveTargets{{"bills", 1}, {"orders", 2}}));
+  start({.target = "other", .filter = {.queue = "bills"}, .dry_run = true});
+  EXPECT_EQ(targets, (RedriveTargets{{"other", 1}}));
+  start({.target = "other", .filter = {.queue = "nobody"}, .dry_run = true});
+  EXPECT_EQ(targets, (RedriveTargets{{"other", 0}})) << "named, so it is asked about";
+  EXPECT_EQ(reason, "nothing matches");
+}
+
+TEST_F(Redrive, Rule38_NothingToMoveIsExplained) {
+  declare();
+  run({});
+  EXPECT_EQ(reason, "nothing is ready there");
+  publish({.body = "plain"});
+  run({});
+  EXPECT_NE(reason.find("name a target"), std::string::npos) << reason;
+  start({.dry_run = true});
+  EXPECT_NE(reason.find("name a target"), std::string::npos) << reason;
 }
 
 TEST_F(Redrive, Rule38_ARateIsKept) {

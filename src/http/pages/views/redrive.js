@@ -13,7 +13,7 @@ const REASONS = [['', 'any'], ['rejected', 'rejected'], ['delivery_limit', 'deli
 /** A form in a dialog; closes with the redrive's id. `move`: to a queue that is named, whatever the message went through. */
 export function Redrive({ close, vhost, queue, move = false }) {
   const [v, change] = useForm({ where: move ? 'named' : 'origin', target: '', limit: '', rate: '', reason: '', queue: '', header: '', value: '', reset: true });
-  const [matched, set_matched] = useState(null);
+  const [found, set_found] = useState(null);
   const names = useLive(path`queues/${vhost}` + '?page=1&page_size=500&columns=name', { every: false });
   const body = (dry_run) => {
     const filter = Object.fromEntries(['reason', 'queue', 'header', 'value'].filter((k) => v[k].trim() !== '').map((k) => [k, v[k].trim()]));
@@ -24,7 +24,7 @@ export function Redrive({ close, vhost, queue, move = false }) {
     return out;
   };
   const here = path`queues/${vhost}/${queue}/redrive`;
-  const dry = () => attempt(async () => set_matched((await post(here, body(true))).matched));
+  const dry = () => attempt(async () => set_found(await post(here, body(true))));
   return html`
     <${Form} close=${close} action=${move ? 'Move' : 'Redrive'} send=${async () => (await post(here, body(false)))?.id}>
       ${!move && html`<${Choice} label="To" value=${v.where} onChange=${(where) => change({ where })}
@@ -44,7 +44,8 @@ export function Redrive({ close, vhost, queue, move = false }) {
         </div>
       </fieldset>
       <${Check} label="a fresh budget of retries" hint="else the counter goes on where it was" value=${v.reset} onChange=${(reset) => change({ reset })} />
-      <p><button type="button" onClick=${dry}>How many would it be?</button>${matched !== null && html` <b>${count(matched)}</b> message(s)`}</p>
+      <p><button type="button" onClick=${dry}>How many would it be?</button>${found && html` <b>${count(found.matched)}</b> message(s)`}
+        ${found?.reason && html`<br /><span class="${found.missing ? 'bad' : 'quiet'}">${found.reason}</span>`}</p>
     <//>`;
 }
 
