@@ -194,6 +194,10 @@ def retries(world):
     check(len(waiting) == 1 and waiting[0]["attempt"] == 1, waiting)
     out, _ = world.run("retry", "r")
     check("so far: 1 began to wait, 0 came due, 0 postponed, 1 wait now" in out and "dead-lettered: none" in out, out)
+    waiting = world.json("list_delayed", "r")[0]
+    shown = world.json("delayed_show", "r", waiting["id"])
+    check(shown["id"] == waiting["id"] and shown["payload"] == waiting["payload"] and shown["attempt"] == 1, shown)
+    world.run("delayed_show", "r", "1-0-1-0", status=NOT_FOUND)
     world.run("delayed_redeliver", "r", status=USAGE)
     check("1 messages" in world.run("delayed_redeliver", "r", "--all")[0], "redeliver")
     world.run("get", "r", "--mode", "reject")

@@ -147,6 +147,13 @@ def list_and_peek(world):
     check(sum(row["count"] for row in page["histogram"]) == 25, page["histogram"])
     ids = [i["id"] for n in (1, 2, 3) for i in world.call("GET", world.queue("w", "/delayed?page_size=10&page=%d" % n))["items"]]
     check(len(set(ids)) == 25, "ids repeat: %s" % ids)
+    one = world.call("GET", world.queue("w", "/delayed/" + item["id"]))
+    check(one == dict(item, payload="10"), "one by its id: %s" % one)
+    check(world.call("GET", world.queue("w", "/delayed/%s?payload_bytes=0" % item["id"]))["payload"] == "", "without its payload")
+    for missing in ("x", item["id"][:-1] + ("0" if item["id"][-1] != "0" else "1") + "ff"):
+        error = world.call("GET", world.queue("w", "/delayed/" + missing), status=404)
+        check(missing in error["reason"], error)
+    world.call("GET", world.queue("nobody", "/delayed/" + item["id"]), status=404)
     none = world.call("GET", world.queue("w", "/delayed?due_before=%d" % page["next_due_at"]))
     check(none["items"] == [] and none["filtered_count"] == 0 and none["total_count"] == 25, none)
     check(world.figures("w")["messages_delayed"] == 25, "looking took something")

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kListedPerTurn = 256;
 constexpr uint64_t kListedBytesPerTurn = 1 << 20;
 constexpr size_t kHistogramRows = 60;
+constexpr size_t kPickedFrom = 256;  // most have a millisecond of their own
 
 }  // namespace
 
@@ -65,12 +66,20 @@ bool WaitingListing::step() {
         const uint64_t total = q.companion_ ? q.companion_->histogram().count() : 0;
         page_.total = total;
         page_.matching = query_.due_before_ms ? std::min(page_.matching, total) : total;
+        if (query_.id && total > 0) {
+          after_scan_ = State::pick;
+          scan({query_.id->due_ms, 0}, 0, kPickedFrom);
+          break;
+        }
         after_scan_ = state_ = State::read;
-        if (query_.offset >= page_.matching || query_.count == 0) break;
+        if (query_.id || query_.offset >= page_.matching || query_.count == 0) break;
         const auto place = q.companion_->histogram().find(query_.offset);
         scan({place.due_ms, 0}, place.skip, std::min(query_.count, page_.matching - query_.offset));
         break;
       }
+      case State::pick:
+        pick();
+        break;
       case State::read:
         if (!read_some()) return false;
         finish();
@@ -89,6 +98,27 @@ void WaitingListing::scan(DueKey from, uint64_t skip, uint64_t count) {
     state_ = after_scan_;
     again();
   });
+}
+
+/// Of those that are due in that millisecond the one that is asked for.
+void WaitingListing::pick() {
+  const auto is_it = [&](const DueFound& found) {
+    const DueEntry& entry = found.entry;
+    return WaitingId{entry.due_ms, entry.lane, entry.position.segment, entry.position.ordinal} ==
+           *query_.id;
+  };
+  const auto it = std::find_if(found_.begin(), found_.end(), is_it);
+  if (it != found_.end()) {
+    found_ = {*it};
+    state_ = State::read;
+  } else if (found_.size() == kPickedFrom && found_.back().entry.due_ms == query_.id->due_ms) {
+    DueKey next = found_.back().key();
+    ++next.sequence;
+    scan(next, 0, kPickedFrom);
+  } else {
+    found_.clear();
+    state_ = State::read;
+  }
 }
 
 bool WaitingListing::read_some() {

@@ -19,8 +19,9 @@ class WaitingListing final : public QueueErrand {
   void queue_gone() override;
 
  private:
-  enum class State : uint8_t { start, barrier, count, place, scanning, read, done };
+  enum class State : uint8_t { start, barrier, count, place, scanning, pick, read, done };
   void scan(DueKey from, uint64_t skip, uint64_t count);
+  void pick();
   bool read_some();
   void show(const DueFound& found, const Fetched& fetched, Lane& lane);
   void finish();

@@ -173,6 +173,12 @@ void list_delayed(Session& session, const DelayedOptions& o) {
              session.format(), !session.quiet);
 }
 
+void show_delayed(Session& session, const DelayedOptions& o) {
+  print_object(
+      session.client().get(path("queues", session.vhost, o.queue) + "/delayed/" + o.ids.at(0)),
+      session.format());
+}
+
 void act_on_delayed(Session& session, const DelayedOptions& o) {
   Json body = Json::object();
   if (o.all) body["all"] = true;
@@ -198,6 +204,11 @@ void add_delayed(CLI::App& app, Session& session) {
   list->add_option("-n,--count", o->count, "How many at most")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));
+  CLI::App* show = add_command(app, kRetryGroup, "delayed_show",
+                               "One waiting message, with its payload and its last error",
+                               [=, &session] { show_delayed(session, *o); });
+  show->add_option("queue", o->queue)->required();
+  show->add_option("id", o->ids, "As list_delayed shows it")->required()->expected(1);
   for (const auto& [name, action, help] :
        {std::tuple{"delayed_redeliver", "redeliver", "Lets waiting messages go now"},
         std::tuple{"delayed_dead_letter", "dead-letter", "Dead-letters waiting messages now"},

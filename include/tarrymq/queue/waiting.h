@@ -18,6 +18,16 @@ namespace tarry {
 inline constexpr uint64_t kWaitingPageMax = 10'000;
 inline constexpr uint64_t kWaitingPayloadBytesMax = 8 << 20;
 
+/// `<due>-<lane>-<segment>-<ordinal>`, hexadecimal.
+struct WaitingId {
+  uint64_t due_ms = 0;
+  uint8_t lane = 0;
+  uint32_t segment = 0, ordinal = 0;
+  std::string text() const;
+  static std::optional<WaitingId> parse(const std::string& text);
+  friend auto operator<=>(const WaitingId&, const WaitingId&) = default;
+};
+
 struct WaitingMessage {
   /// Of this wait, also over a restart: a message that has come back and waits again has another
   /// one.
@@ -36,12 +46,13 @@ struct WaitingMessage {
 struct WaitingQuery {
   uint64_t offset = 0, count = 100;         // count: to kWaitingPageMax
   std::optional<uint64_t> due_before_ms{};  // only those
+  std::optional<WaitingId> id{};            // that one alone, whatever the above
   uint32_t payload_bytes = 0;               // how much of each body
 };
 
 struct WaitingPage {
   uint64_t total = 0;                    // that wait
-  uint64_t matching = 0;                 // of them before due_before_ms
+  uint64_t matching = 0;                 // of them before due_before_ms (without an id)
   std::vector<WaitingMessage> messages;  // by due time
   std::optional<uint64_t> next_due_ms, last_due_ms;
   std::vector<DueHistogram::Row> histogram;
@@ -90,16 +101,6 @@ struct GivenMessage {
   std::string last_error;
   bool persistent = false;
   uint8_t priority = 0;
-};
-
-/// `<due>-<lane>-<segment>-<ordinal>`, hexadecimal.
-struct WaitingId {
-  uint64_t due_ms = 0;
-  uint8_t lane = 0;
-  uint32_t segment = 0, ordinal = 0;
-  std::string text() const;
-  static std::optional<WaitingId> parse(const std::string& text);
-  friend auto operator<=>(const WaitingId&, const WaitingId&) = default;
 };
 
 }  // namespace tarry

@@ -130,6 +130,28 @@ void list_delayed(Context& context, std::shared_ptr<Request> request, Responder 
       });
 }
 
+void get_delayed(Context& context, std::shared_ptr<Request> request, Responder responder) {
+  RetryOperations* operations = operations_of(context, responder);
+  if (operations == nullptr) return;
+  std::optional<uint64_t> payload = kWaitingPayloadBytesMax;
+  std::string error;
+  if (!query_number(*request, "payload_bytes", 0, kWaitingPayloadBytesMax, payload, error))
+    return responder.send(Response::bad_request(error));
+  const std::string& id = request->capture(2);
+  const Response missing =
+      Response::error(404, "Object Not Found", "no message '" + id + "' waits there");
+  WaitingQuery query;
+  query.id = WaitingId::parse(id);
+  if (!query.id) return responder.send(missing);
+  query.payload_bytes = static_cast<uint32_t>(*payload);
+  operations->list_waiting(login_of(*request), request->capture(0), request->capture(1), query,
+                           [responder, missing](Result<WaitingPage, PeerError> result) {
+                             if (!result) return responder.send(error_response(result.error()));
+                             if (result->messages.empty()) return responder.send(missing);
+                             responder.send(Response::json(waiting_json(result->messages.front())));
+                           });
+}
+
 std::optional<WaitingAct> act_of(const std::string& name) {
   if (name == "redeliver") return WaitingAct::redeliver;
   if (name == "dead-letter") return WaitingAct::dead_letter;
@@ -321,8 +343,10 @@ void add_delayed_routes(Router& router, Context& context) {
              with_context(context, list_delayed));
   router.add(Method::post, "/api/queues/{vhost}/{name}/delayed", Access::management,
              with_context(context, park_messages));
-  router.add(Method::post, "/api/queues/{vhost}/{name}/delayed/{action}", Access::management,
-             with_context(context, act_on_delayed));
+  // One name for both, as OpenAPI wants it.
+  constexpr const char* kOne = "/api/queues/{vhost}/{name}/delayed/{id}";
+  router.add(Method::get, kOne, Access::management, with_context(context, get_delayed));
+  router.add(Method::post, kOne, Access::management, with_context(context, act_on_delayed));
 }
 
 }  // namespace tarry::http
