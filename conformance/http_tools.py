@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
@@ -144,7 +145,6 @@ def admin_closes_connections(world):
         check(closed.reply_code == 320, "code %d" % closed.reply_code)
 
 
-def nagios(world, name, *more, status=0):
 def fields_of_what_is_open(world):
     """What dashboards and exporters read of a connection, its channel, its consumer and its queue."""
     import pika
@@ -182,6 +182,7 @@ def fields_of_what_is_open(world):
     connection.close()
 
 
+def nagios(world, name, *more, status=0):
     program = "/usr/bin/check_rabbitmq_" + name
     if not os.path.exists(program):
         raise Skip("nagios-plugins-rabbitmq is not installed")
@@ -264,6 +265,7 @@ def main():
             ("rabbitmqadmin publishes, gets, purges", admin_messages),
             ("rabbitmqadmin exports, deletes, imports, exports the same", admin_definitions),
             ("rabbitmqadmin closes a connection", admin_closes_connections),
+            ("fields of connections, channels, consumers and queues", fields_of_what_is_open),
             ("Nagios' checks", nagios_checks),
             ("curl, as in the README", curl_examples),
             ("Prometheus' parser", prometheus_parses),

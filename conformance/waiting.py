@@ -177,6 +177,8 @@ def bad_requests(world):
         error = world.call("POST", world.queue("dead", "/redrive"), body, status=400)
         check(word in error["reason"], error)
     world.call("POST", world.queue("nobody", "/redrive"), {}, status=404)
+    error = world.call("POST", world.queue("amq.retry-w", "/redrive"), {}, status=400)
+    check("no dead letters" in error["reason"] and "delayed/redeliver" in error["reason"], error)
     world.call("GET", "/redrives/4711", status=404)
     world.call("DELETE", "/redrives/x", status=404)
     check(world.figures("w")["messages_delayed"] == 25, "a bad request did something")
@@ -184,8 +186,6 @@ def bad_requests(world):
 
 def actions(world):
     page = world.call("GET", world.queue("w", "/delayed"))
-    error = world.call("POST", world.queue("amq.retry-w", "/redrive"), {}, status=400)
-    check("no dead letters" in error["reason"] and "delayed/redeliver" in error["reason"], error)
     first, second = page["items"][0]["id"], page["items"][1]["id"]
     check(world.call("POST", world.queue("w", "/delayed/redeliver"), {"ids": [first]}) == {"affected": 1}, "redeliver one")
     world.wait_figure("w", "messages_ready", 1)
@@ -324,6 +324,8 @@ def redrive_all_kinds(world):
 
 def redrive_stops_at_a_target(world):
     dead_letters(world, 20)
+    found = world.call("POST", world.queue("dead", "/redrive"), {"target": "no-such-queue", "dry_run": True})
+    check(found["matched"] == 20 and found["missing"] == {"no-such-queue": 20} and "no-such-queue" in found["reason"], found)
     number = world.call("POST", world.queue("dead", "/redrive"), {"target": "no-such-queue"}, status=202)["id"]
     done = ended(world, number)
     check(done["state"] == "stopped" and "no-such-queue" in done["reason"] and done["moved"] == 0, done)
@@ -331,8 +333,6 @@ def redrive_stops_at_a_target(world):
     fresh(world, "small", x_max_length=5, x_overflow="reject-publish")
     number = world.call("POST", world.queue("dead", "/redrive"), {"target": "small"}, status=202)["id"]
     done = ended(world, number)
-    found = world.call("POST", world.queue("dead", "/redrive"), {"target": "no-such-queue", "dry_run": True})
-    check(found["matched"] == 20 and found["missing"] == {"no-such-queue": 20} and "no-such-queue" in found["reason"], found)
     check(done["state"] == "stopped" and "small" in done["reason"] and done["moved"] == 5, done)
     check(world.figures("dead")["messages_ready"] == 15 and done["failed"] > 0, done)
     check(sorted(world.numbers("small") + world.numbers("dead")) == list(range(20)), "lost or doubled")

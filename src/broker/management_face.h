@@ -42,6 +42,7 @@ class ManagementFace final : public Management {
   void delete_topic_permission(std::string user, std::string vhost, std::string exchange,
                                Answer<void> answer) override;
 
+  WallTime now() override;
   OverviewInfo overview(const Scope& scope) override;
   std::vector<VhostInfo> vhosts() override;
   std::vector<ExchangeInfo> exchanges(const Scope& scope) override;
@@ -54,8 +55,9 @@ class ManagementFace final : public Management {
   std::vector<std::shared_ptr<const ConnectionFigures>> connections(const Scope& scope) override;
   void consumers(const Scope& scope,
                  std::function<void(std::vector<ConsumerView>)> answer) override;
-  void queue_consumers(std::string vhost, std::string queue,
-                       std::function<void(std::vector<ConsumerInfo>)> answer) override;
+  std::shared_ptr<const ConnectionFigures> connection(ConnectionId id) override;
+  void look_at_queue(std::string vhost, std::string queue,
+                     std::function<void(QueueLook)> answer) override;
   bool close_connection(std::string_view name, std::string reason) override;
   void set_listeners(std::vector<ListenerInfo> listeners) override;
   void set_node_facts(NodeFacts facts) override;

@@ -36,6 +36,10 @@ QueueNumbers numbers_of(const QueueFigures& f) {
   n.last_due_ms = get(f.last_due_ms);
   n.owed_since_ms = get(f.owed_since_ms);
   n.consumers = get(f.consumers);
+  n.consumer_use = {f.consumers_able.load(std::memory_order_relaxed),
+                    f.consumers_able_since_ns.load(std::memory_order_relaxed),
+                    f.consumers_able_share.load(std::memory_order_relaxed)};
+  n.active_at_ns = f.active_at_ns.load(std::memory_order_relaxed);
   n.published = get(f.published);
   n.delivered = get(f.delivered);
   n.delivered_no_ack = get(f.delivered_no_ack);
@@ -95,6 +99,7 @@ void add_numbers(QueueNumbers& sum, const QueueNumbers& n) {
   if (n.next_due_ms && (!sum.next_due_ms || n.next_due_ms < sum.next_due_ms))
     sum.next_due_ms = n.next_due_ms;
   sum.last_due_ms = std::max(sum.last_due_ms, n.last_due_ms);
+  sum.active_at_ns = std::max(sum.active_at_ns, n.active_at_ns);
 }
 
 namespace {
@@ -155,6 +160,7 @@ QueueInfo companion_info(const QueueEntry& entry) {
   info.numbers.retries_scheduled = owner.retries_scheduled;
   info.numbers.retries_redelivered = owner.retries_redelivered;
   info.numbers.retries_postponed = owner.retries_postponed;
+  info.numbers.active_at_ns = owner.active_at_ns;
   return info;
 }
 
@@ -386,6 +392,12 @@ std::vector<std::shared_ptr<const ConnectionFigures>> ManagementFace::connection
   return all;
 }
 
+WallTime ManagementFace::now() { return core_.clock.wall_now(); }
+
+std::shared_ptr<const ConnectionFigures> ManagementFace::connection(ConnectionId id) {
+  return core_.connections.find(id);
+}
+
 bool ManagementFace::close_connection(std::string_view name, std::string reason) {
   bool found = false;
   for (const auto& connection : core_.connections.all()) {
@@ -444,8 +456,8 @@ void ManagementFace::consumers(const Scope& scope,
   }
 }
 
-void ManagementFace::queue_consumers(std::string vhost, std::string queue,
-                                     std::function<void(std::vector<ConsumerInfo>)> answer) {
+void ManagementFace::look_at_queue(std::string vhost, std::string queue,
+                                   std::function<void(QueueLook)> answer) {
   std::shared_ptr<QueueHandle> handle;
   {
     std::shared_lock lock(core_.registry.mutex);
@@ -456,7 +468,7 @@ void ManagementFace::queue_consumers(std::string vhost, std::string queue,
   if (!handle)
     answer({});
   else
-    handle->consumers(std::move(answer));
+    handle->look(std::move(answer));
 }
 
 }  // namespace tarry

@@ -67,7 +67,8 @@ struct ListQuery {
   static Result<ListQuery, std::string> parse(const Request& request);
 };
 
-/// What is listed: `count` things, each with a name and as an object.
+/// What is listed: `count` things, each with a name and as an object. For send_list the functions
+/// hold what they refer to.
 struct Listing {
   size_t count = 0;
   std::function<std::string_view(size_t)> name;
@@ -78,6 +79,9 @@ struct Listing {
 /// For example 250 things, page=3: {"items": 50, "item_count": 50, "page_count": 3,
 /// "filtered_count": 250, ...}.
 Response list_response(const Request& request, const Listing& listing);
+/// The same for what may be long: worked on and written in slices of some milliseconds, so that the
+/// server's thread answers others in between.
+void send_list(std::shared_ptr<const Request> request, Responder responder, Listing listing);
 /// The same over objects that are there already. `name_key`: what the name filter looks at.
 Response list_response(const Request& request, const std::vector<Json>& objects,
                        const char* name_key = "name");

@@ -20,11 +20,12 @@ bool Request::query_flag(std::string_view name) const {
   return value != nullptr && *value == "true";
 }
 
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 Response Response::json(const Json& value, int status) {
-  // Names and headers come from clients: what is no UTF-8 shows as U+FFFD, it must not break the
-  // document.
-  return {
-      status, "application/json", value.dump(-1, ' ', false, Json::error_handler_t::replace), {}};
+  return {status, "application/json", json_text(value), {}};
 }
 
 Response Response::error(int status, std::string_view error, std::string_view reason) {
@@ -34,6 +35,10 @@ Response Response::error(int status, std::string_view error, std::string_view re
 void Responder::send_later(std::function<Response()> make) const {
   if (!state_->sink) return;
   state_->sink->run_on_server([state = state_, make = std::move(make)] { state->send(make()); });
+}
+
+void Responder::go_on_later(std::function<void()> work) const {
+  if (state_->sink) state_->sink->run_on_server(std::move(work));
 }
 
 }  // namespace tarry::http

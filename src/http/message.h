@@ -72,6 +72,10 @@ struct Response {
   }
 };
 
+/// As it goes out: names and headers come from clients, and what is no UTF-8 of them shows as
+/// U+FFFD.
+std::string json_text(const Json& value);
+
 /// Where an answer goes. May be called from any thread, once; a copy that is dropped is nothing,
 /// the last one dropped without an answer is a 500. An answer to a connection that is gone goes
 /// nowhere.
@@ -89,6 +93,8 @@ class Responder {
   /// Runs `make` on the server's thread and sends what it returns: for answers that are costly to
   /// write.
   void send_later(std::function<Response()> make) const;
+  /// Runs `work` on the server's thread, behind what others have asked for by now.
+  void go_on_later(std::function<void()> work) const;
 
  private:
   struct State {

@@ -99,10 +99,21 @@ std::array<int64_t, kChannelValues> channel_values(const ChannelFigures& channel
   const auto read = [](const std::atomic<uint64_t>& figure) {
     return as_value(figure.load(std::memory_order_relaxed));
   };
-  return {read(channel.published), read(channel.confirmed),
-          read(channel.returned),  read(channel.delivered),
-          read(channel.got),       read(channel.delivered) + read(channel.got),
-          read(channel.settled)};
+  std::array<int64_t, kChannelValues> v{};
+  v[kChannelPublish] = read(channel.published);
+  v[kChannelConfirm] = read(channel.confirmed);
+  v[kChannelReturned] = read(channel.returned);
+  v[kChannelUnroutable] = read(channel.unroutable);
+  v[kChannelDeliver] = read(channel.delivered);
+  v[kChannelDeliverNoAck] = read(channel.delivered_no_ack);
+  v[kChannelGet] = read(channel.got);
+  v[kChannelGetNoAck] = read(channel.got_no_ack);
+  v[kChannelGetEmpty] = read(channel.got_empty);
+  v[kChannelDeliverGet] =
+      v[kChannelDeliver] + v[kChannelDeliverNoAck] + v[kChannelGet] + v[kChannelGetNoAck];
+  v[kChannelRedeliver] = read(channel.redelivered);
+  v[kChannelAck] = read(channel.settled);
+  return v;
 }
 
 std::array<int64_t, kExchangeValues> exchange_values(const ExchangeInfo& exchange) {

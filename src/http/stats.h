@@ -62,9 +62,14 @@ enum ChannelValue : size_t {
   kChannelPublish,
   kChannelConfirm,
   kChannelReturned,
+  kChannelUnroutable,
   kChannelDeliver,
+  kChannelDeliverNoAck,
   kChannelGet,
+  kChannelGetNoAck,
+  kChannelGetEmpty,
   kChannelDeliverGet,
+  kChannelRedeliver,
   kChannelAck,
   kChannelValues
 };

@@ -88,6 +88,7 @@ void Greeting::read_proxy_header() {
     const auto source = unmapped(header.connection->source.address);
     peer_.host = source.to_string();
     peer_.port = header.connection->source.port;
+    peer_.local_host = unmapped(header.connection->destination.address).to_string();
     peer_.local_port = header.connection->destination.port;
     peer_.loopback = source.is_loopback();
   }

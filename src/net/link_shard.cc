@@ -21,7 +21,10 @@ Connection::Peer peer_of(const boost::asio::ip::tcp::socket& socket) {
     peer.port = remote.port();
     peer.loopback = address.is_loopback();
   }
-  if (auto local = socket.local_endpoint(ec); !ec) peer.local_port = local.port();
+  if (auto local = socket.local_endpoint(ec); !ec) {
+    peer.local_host = unmapped(local.address()).to_string();
+    peer.local_port = local.port();
+  }
   return peer;
 }
 

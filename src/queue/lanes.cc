@@ -32,6 +32,7 @@ void QueueActor::adopt_lane(uint8_t number, std::unique_ptr<MessageLog> log) {
   lane->number = number;
   lane->log = std::move(log);
   lane->log->set_waker([this] { schedule(); });
+  lane->log->set_size_watcher([this] { publish_sizes(); });
   lanes_[number] = std::move(lane);
 }
 

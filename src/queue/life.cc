@@ -3,6 +3,7 @@
 
 #include "queue/queue_actor.h"
 #include "queue/queue_shard_impl.h"
+#include "tarrymq/amqp/properties.h"
 #include "tarrymq/storage/store.h"
 
 namespace tarry {
@@ -115,7 +116,9 @@ void QueueActor::end_of_life() {
   auto lanes = std::make_shared<std::vector<std::unique_ptr<Lane>>>(std::move(lanes_));
   lanes_.clear();
   for (auto& lane : *lanes) {
-    if (lane) lane->log->set_waker([] {});
+    if (!lane) continue;
+    lane->log->set_waker([] {});
+    lane->log->set_size_watcher({});
   }
   // The task may never run: then they must not outlive the store.
   home_.impl().ended.push_back(lanes);
@@ -169,9 +172,21 @@ std::vector<ConsumerInfo> QueueActor::consumer_infos() const {
     const ConsumeRequest& request = consumer->request;
     infos.push_back({request.consumer, request.tag, request.description, request.from.connection,
                      request.channel, request.no_ack, request.exclusive, consumer->active,
-                     request.priority, request.prefetch});
+                     request.priority, request.prefetch, request.arguments});
   }
   return infos;
+}
+
+QueueLook QueueActor::look() {
+  QueueLook out;
+  out.consumers = consumer_infos();
+  if (gone_) return out;
+  Lane* lane = highest_ready();
+  Head head;
+  if (!lane || head_of(*lane, head) != Fetch::ok) return out;
+  if (auto view = PropertiesView::parse(head.fetched.record.header))
+    out.head_timestamp_s = view->timestamp;
+  return out;
 }
 
 }  // namespace tarry

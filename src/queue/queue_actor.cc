@@ -270,6 +270,11 @@ void QueueActor::publish_figures() {
       next_due_ms == 0 || returns_full_ ? 0 : std::max(next_due_ms, room_since_ms_));
   put(f.last_due_ms, companion_ ? companion_->last_due_ms().value_or(0) : 0);
   put(f.consumers, consumers_.count());
+  if (const uint64_t steps = steps_taken(); steps != steps_published_) {
+    steps_published_ = steps;
+    f.active_at_ns.store(time_.ns, std::memory_order_relaxed);
+  }
+  publish_consumer_use();
   put(f.published, counts_.published);
   put(f.delivered, counts_.delivered);
   put(f.delivered_no_ack, counts_.delivered_no_ack);
@@ -293,8 +298,31 @@ void QueueActor::publish_figures() {
     put(f.dead_lettered[i], counts_.dead_lettered[i]);
     put(f.dropped[i], counts_.dropped[i]);
   }
-  // These cost a look at every segment.
-  if (now_floor_ms_ < sizes_published_ms_ + kSizesMs) return;
+  if (now_floor_ms_ >= sizes_published_ms_ + kSizesMs) publish_sizes();
+}
+
+/// Differs after whatever a client, an operator or time does to the queue; the same after a turn in
+/// which it was only woken.
+uint64_t QueueActor::steps_taken() const {
+  const Counts& c = counts_;
+  const uint64_t counted = c.published + c.delivered + c.delivered_no_ack + c.got + c.got_no_ack +
+                           c.acked + c.rejected + c.retries_redelivered;
+  return 1 + counted + ((ready() + delayed()) << 24) + (consumers_.count() << 48);
+}
+
+void QueueActor::publish_consumer_use() {
+  const bool some = consumers_.count() > 0, able = consumers_.next() != nullptr;
+  if (some == had_consumers_ && able == use_.able) return;
+  use_ = had_consumers_ ? use_.changed_to(able, time_.ns) : ConsumerUse::begun(able, time_.ns);
+  had_consumers_ = some;
+  figures_->consumers_able.store(use_.able, std::memory_order_relaxed);
+  figures_->consumers_able_since_ns.store(use_.since_ns, std::memory_order_relaxed);
+  figures_->consumers_able_share.store(use_.share, std::memory_order_relaxed);
+}
+
+/// Costs a look at every segment. The logs call for it, too, when they have written or removed
+/// something since.
+void QueueActor::publish_sizes() {
   sizes_published_ms_ = now_floor_ms_;
   uint64_t disk = 0, memory = 0, segments = 0;
   for (const auto& lane : lanes_) {
@@ -303,9 +331,9 @@ void QueueActor::publish_figures() {
     memory += lane->log->memory_bytes();
     segments += lane->log->segment_count();
   }
-  put(f.disk_bytes, disk);
-  put(f.memory_bytes, memory);
-  put(f.segments, segments);
+  put(figures_->disk_bytes, disk);
+  put(figures_->memory_bytes, memory);
+  put(figures_->segments, segments);
 }
 
 }  // namespace tarry

@@ -15,6 +15,7 @@
 #include "queue/fifo.h"
 #include "queue/lane.h"
 #include "queue/remote_batch.h"
+#include "tarrymq/queue/consumer_use.h"
 #include "tarrymq/queue/dead_letter_sink.h"
 #include "tarrymq/queue/queue_handle.h"
 #include "tarrymq/queue/redrive.h"
@@ -77,6 +78,7 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void apply(QueueSettings settings);
   void purge_delayed();
   std::vector<ConsumerInfo> consumer_infos() const;
+  QueueLook look();
   void list_waiting(WaitingQuery query, std::function<void(WaitingPage)> done);
   void act_on_waiting(WaitingOrder order, std::function<void(WaitingOutcome)> done);
   void park_given(std::span<const GivenMessage> messages, std::function<void(WaitingOutcome)> done);
@@ -195,6 +197,9 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   void refresh_time();
   void adopt_settings();
   void publish_figures();
+  uint64_t steps_taken() const;
+  void publish_consumer_use();
+  void publish_sizes();
   void forget_if_empty();
   bool is_duplicate(const PublishRequest& request);
   void forget_seen(const PublishRequest& request);
@@ -463,6 +468,9 @@ class QueueActor final : public TurnHook, public std::enable_shared_from_this<Qu
   std::unique_ptr<Timer> expiry_timer_, unused_timer_;
   SteadyTime last_use_;
   Counts counts_;
+  bool had_consumers_ = false;
+  ConsumerUse use_;
+  uint64_t steps_published_ = 0;
   uint64_t sizes_published_ms_ = 0, retries_published_ = 0;
   std::string scratch_;
 };

@@ -132,6 +132,10 @@ void QueueHandle::consumers(std::function<void(std::vector<ConsumerInfo>)> done)
        [done = std::move(done)](QueueActor& actor) { done(actor.consumer_infos()); });
 }
 
+void QueueHandle::look(std::function<void(QueueLook)> done) {
+  tell(home_, actor_, [done = std::move(done)](QueueActor& actor) { done(actor.look()); });
+}
+
 void QueueHandle::list_waiting(WaitingQuery query, std::function<void(WaitingPage)> done) {
   tell(home_, actor_, [query, done = std::move(done)](QueueActor& actor) mutable {
     actor.list_waiting(query, std::move(done));

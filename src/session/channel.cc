@@ -5,10 +5,9 @@
 namespace tarry {
 
 Channel::Channel(ConnectionImpl& connection, uint16_t n, uint32_t s)
-    : number(n),
-      serial(s),
-      connection_(connection),
-      figures_(std::make_shared<ChannelFigures>(n)) {}
+    : number(n), serial(s), connection_(connection), figures_(std::make_shared<ChannelFigures>(n)) {
+  figures_->active_at_ns.store(connection_.shard().now().ns, std::memory_order_relaxed);
+}
 
 Channel::~Channel() = default;
 
@@ -96,8 +95,13 @@ void Channel::end_turn() {
   f.returned.store(returned_, relaxed);
   f.unroutable.store(unroutable_, relaxed);
   f.delivered.store(delivered_, relaxed);
+  f.delivered_no_ack.store(delivered_no_ack_, relaxed);
   f.got.store(got_, relaxed);
+  f.got_no_ack.store(got_no_ack_, relaxed);
+  f.got_empty.store(got_empty_, relaxed);
+  f.redelivered.store(redelivered_, relaxed);
   f.settled.store(settled_, relaxed);
+  f.active_at_ns.store(connection_.shard().now().ns, relaxed);
 }
 
 }  // namespace tarry

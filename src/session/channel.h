@@ -220,8 +220,9 @@ class Channel {
   uint64_t granted_out_ = 0;         // granted to consumers and not used
   std::vector<ConsumerId> waiting_;  // consumers that want credit, first come first served
 
-  uint64_t published_ = 0, confirmed_ = 0, returned_ = 0, delivered_ = 0, got_ = 0, settled_ = 0,
-           unroutable_ = 0;
+  uint64_t published_ = 0, confirmed_ = 0, returned_ = 0, settled_ = 0, unroutable_ = 0;
+  uint64_t delivered_ = 0, delivered_no_ack_ = 0, got_ = 0, got_no_ack_ = 0, got_empty_ = 0,
+           redelivered_ = 0;
 };
 
 }  // namespace tarry

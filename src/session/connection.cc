@@ -108,7 +108,11 @@ size_t ConnectionImpl::on_bytes(ByteSpan bytes) {
     home_.tell_of_room(id_);
   }
   bytes_in_ += used;
-  if (figures_) figures_->bytes_in.store(bytes_in_, std::memory_order_relaxed);
+  ++receives_;
+  if (figures_) {
+    figures_->bytes_in.store(bytes_in_, std::memory_order_relaxed);
+    figures_->receives.store(receives_, std::memory_order_relaxed);
+  }
   update_reading();
   return state_ == State::ended ? bytes.size() : used;
 }
@@ -392,8 +396,12 @@ void ConnectionImpl::on_turn_end() {
   touched_.clear();
   removed_.clear();
   queues_.flush();
-  if (figures_) figures_->consumer_count.store(consumer_count(), std::memory_order_relaxed);
-  if (port_.outbound().unsent_bytes() > 0) port_.request_flush();
+  const size_t unsent = port_.outbound().unsent_bytes();
+  if (figures_) {
+    figures_->consumer_count.store(consumer_count(), std::memory_order_relaxed);
+    figures_->unsent_bytes.store(unsent, std::memory_order_relaxed);
+  }
+  if (unsent > 0) port_.request_flush();
 }
 
 }  // namespace tarry

@@ -263,7 +263,7 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
 
   SteadyTime last_heard_;
   uint64_t sent_at_last_beat_ = 0;
-  uint64_t bytes_in_ = 0;
+  uint64_t bytes_in_ = 0, receives_ = 0, sends_ = 0;
   Timer deadline_;  // handshake, later the close
   Timer heartbeat_;
   Timer timeouts_;  // the next look at what is out for too long

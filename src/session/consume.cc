@@ -68,6 +68,9 @@ void Channel::on(const method::BasicConsume& m) {
   request.priority = priority;
   request.prefetch = m.no_ack ? 0 : prefetch_;
   request.channel_limited = consumer.limited;
+  constexpr size_t kEmptyTable = 4, kShownBytes = 4096;
+  if (m.arguments.size() > kEmptyTable && m.arguments.size() <= kShownBytes)
+    request.arguments = as_text(m.arguments);
   request.description = connection_.name() + " (" + std::to_string(number) + ")";
   connection_.queues().flush();
   const uint64_t token = connection_.expect_reply(
@@ -168,10 +171,14 @@ void Channel::on(const method::BasicGet& m) {
 void Channel::get_answered(const std::shared_ptr<QueueHandle>& queue, const QueueReply& reply,
                            bool no_ack) {
   if (reply.error) return connection_.fail(this, *reply.error, method_id::basic_get);
-  if (!reply.got) return connection_.send(number, method::BasicGetEmpty{});
-  const Delivery& d = *reply.got;
-  ++got_;
   connection_.touch(*this);
+  if (!reply.got) {
+    ++got_empty_;
+    return connection_.send(number, method::BasicGetEmpty{});
+  }
+  const Delivery& d = *reply.got;
+  ++(no_ack ? got_no_ack_ : got_);
+  redelivered_ += d.redelivered;
   const RouteNames names = split_route(d.record.route);
   const uint64_t tag = ++delivery_tag_;
   connection_.send(number, method::BasicGetOk{tag, d.redelivered, names.exchange, names.routing_key,

@@ -33,6 +33,7 @@ void Channel::deliver(Consumer& consumer, std::span<const Delivery> batch) {
   const SteadyTime now = connection_.shard().steady_now();
   for (const Delivery& d : batch) {
     const uint64_t tag = ++delivery_tag_;
+    redelivered_ += d.redelivered;
     consumer.frames.append(out, tag, d.redelivered, d.record.route, header_of(d), d.record.body,
                            frame_max);
     const SettleRun one{Run{d.position, 1}, d.lane, d.counter, consumer.id, d.record.body.size()};
@@ -42,7 +43,7 @@ void Channel::deliver(Consumer& consumer, std::span<const Delivery> batch) {
       hold({tag, &consumer.queue, one, now});
     }
   }
-  delivered_ += batch.size();
+  (consumer.no_ack ? delivered_no_ack_ : delivered_) += batch.size();
   if (!consumer.no_ack) limited_out_ += batch.size();
   if (consumer.granted > 0) {
     const uint32_t used = static_cast<uint32_t>(std::min<size_t>(consumer.granted, batch.size()));
@@ -105,7 +106,12 @@ void ConnectionImpl::on_sent() {
     auto_acks_.pop_front();
   }
   queues_.flush();
-  if (figures_) figures_->bytes_out.store(sent, std::memory_order_relaxed);
+  ++sends_;
+  if (figures_) {
+    figures_->bytes_out.store(sent, std::memory_order_relaxed);
+    figures_->sends.store(sends_, std::memory_order_relaxed);
+    figures_->unsent_bytes.store(port_.outbound().unsent_bytes(), std::memory_order_relaxed);
+  }
   if (outbound_full_) flush_later();
 }
 

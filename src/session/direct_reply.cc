@@ -115,7 +115,7 @@ bool Channel::deliver_reply(const ReplyAddress& address, ByteSpan route, ByteSpa
   if (!replies_ || !(replies_->address == address)) return false;
   replies_->frames.append(connection_.outbound(), ++delivery_tag_, false, route, header, body,
                           connection_.frame_max());
-  ++delivered_;
+  ++delivered_no_ack_;
   connection_.touch(*this);
   return true;
 }

@@ -183,6 +183,7 @@ void ConnectionImpl::on(const method::ConnectionOpen& m) {
   info.name = name_;
   info.peer_host = peer_.host;
   info.peer_port = peer_.port;
+  info.local_host = peer_.local_host;
   info.local_port = peer_.local_port;
   info.user = login_->user;
   info.vhost = vhost_->name();

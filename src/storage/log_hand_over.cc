@@ -195,6 +195,7 @@ void LogState::sweep() {
   if (read_errors_.size() > kErrorTextsKept) read_errors_.clear();
   if (windows_.size() > kOtherWindowsKept) windows_.resize(kOtherWindowsKept);
   uint64_t kept = 0;
+  const size_t before_it = segments.size();
   for (size_t i = 0; i < segments.size();) {
     Segment& segment = *segments[i];
     if (!sweep_segment(segment, kept)) {
@@ -218,6 +219,7 @@ void LogState::sweep() {
     std::erase(dirty_segments_, &segment);
     segments.erase(segments.begin() + static_cast<ptrdiff_t>(i));
   }
+  if (size_watcher && segments.size() != before_it) size_watcher();
 }
 
 bool LogState::lazy_tick() {
@@ -247,9 +249,11 @@ bool LogState::lazy_tick() {
       Chunk* tail = last.chunks.empty() ? nullptr : last.chunks.back();
       bool written = tail && tail->published == tail->used && tail->barrier_refs == 0;
       if (written) free_chunk(last, last.chunks.size() - 1);
+      more |= tail && !written && tail->barrier_refs > 0;  // the disk takes its time
     }
   }
   shard_.list_sweep(*this);
+  if (size_watcher) size_watcher();
   return more;
 }
 

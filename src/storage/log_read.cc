@@ -94,13 +94,13 @@ Fetch LogState::locate_on_disk(Segment& segment, uint32_t ordinal, uint32_t offs
     if (at_cursor) {
       if (window_.data) lent_.push_back(std::move(window_));
       window_ = std::move(fresh);
-      shard_.list_sweep(*this);
     } else {
       windows_.push_back(std::move(fresh));
       // Older ones that cover the same bytes must not answer first.
       std::rotate(windows_.begin(), windows_.end() - 1, windows_.end());
-      shard_.list_sweep(*this);
     }
+    shard_.list_sweep(*this);
+    shard_.list_lazy(*this);  // at rest there is no window
   }
   return Fetch::none;
 }

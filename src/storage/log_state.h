@@ -92,7 +92,7 @@ class LogState {
   bool destroyed = false;
   uint64_t damaged = 0;
   std::string failed_path;  // why recover() gave up
-  std::function<void()> waker;
+  std::function<void()> waker, size_watcher;
   std::vector<RecoveredPark> recovered_parked;
   std::vector<ParkedBatch> recovered_batches;
   std::vector<RecoveredOrigin> recovered_origins;

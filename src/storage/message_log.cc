@@ -60,6 +60,9 @@ void MessageLog::take() { state_->take(); }
 Fetch MessageLog::read(const Position& position, Fetched& out) {
   return state_->read(position, out);
 }
+void MessageLog::set_size_watcher(std::function<void()> watcher) {
+  state_->size_watcher = std::move(watcher);
+}
 void MessageLog::set_waker(std::function<void()> waker) { state_->waker = std::move(waker); }
 void MessageLog::take_back(const Position& position) { state_->take_back(position); }
 void MessageLog::settle(const Run& run) { state_->settle(run); }

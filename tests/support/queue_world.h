@@ -321,12 +321,14 @@ class QueueWorld : public ::testing::Test {
     uint64_t publish_number = 0;
     std::string exchange = "ex", key = "key";
     uint8_t hops = 0;
+    std::optional<uint64_t> timestamp_s{};
   };
   /// To be called on the shard.
   void publish_here(const Message& m) {
     PropertiesBuilder builder;
     if (!m.headers.empty()) builder.headers = m.headers;
     builder.expiration = m.expiration;
+    builder.timestamp = m.timestamp_s;
     if (m.persistent) builder.delivery_mode = 2;
     const std::string header = builder.build(m.body.size());
     std::string route;

@@ -12,8 +12,10 @@
 
 #include "tarrymq/amqp/field_table.h"
 #include "tarrymq/amqp/peer_error.h"
+#include "tarrymq/queue/consumer_use.h"
 #include "tarrymq/queue/queue_handle.h"
 #include "tarrymq/retry/retry_override.h"
+#include "tarrymq/runtime/clock.h"
 #include "tarrymq/runtime/result.h"
 #include "tarrymq/session/connection_list.h"
 #include "tarrymq/session/vhost_port.h"
@@ -42,8 +44,6 @@ struct PermissionInfo {
 struct TopicPermissionInfo {
   std::string user, vhost, exchange, write, read;
 };
-/// Figures of a queue as last written by its shard (a turn old at most).
-struct QueueNumbers {
 /// Of so many sources at most log-ins are counted apart.
 inline constexpr size_t kLoginSourcesMax = 1000;
 /// Log-ins that were tried. `address` (without port) and `user` only where sources are asked for.
@@ -51,6 +51,8 @@ struct LoginAttempts {
   std::string protocol{}, address{}, user{};  // protocol: amqp091 or http
   uint64_t succeeded = 0, failed = 0;
 };
+/// Figures of a queue as last written by its shard (a turn old at most).
+struct QueueNumbers {
   uint64_t ready = 0, ready_bytes = 0, unacked = 0, unacked_bytes = 0, persistent = 0;
   uint64_t delayed = 0, delayed_bytes = 0, next_due_ms = 0,
            last_due_ms = 0;  // broker time; 0: nothing waits
@@ -58,6 +60,8 @@ struct LoginAttempts {
   // to wait for consumers to make room, and 0 while it does.
   uint64_t owed_since_ms = 0;
   uint64_t consumers = 0;
+  ConsumerUse consumer_use{};  // nothing without consumers, nor of several queues together
+  int64_t active_at_ns = 0;    // broker time of the last turn; of several queues: the latest
   uint64_t published = 0, delivered = 0, delivered_no_ack = 0, got = 0, got_no_ack = 0, acked = 0,
            redelivered = 0, rejected = 0, confirmed = 0;
   uint64_t retries_scheduled = 0, retries_redelivered = 0, retries_postponed = 0;
@@ -210,14 +214,14 @@ class Management {
   /// Null after login_failure_delay_ms if refused.
   virtual void log_in(std::string user, std::string password, LoginOrigin from,
                       std::function<void(std::optional<UserInfo>)> answer) = 0;
-  virtual bool may_access(std::string_view user,
-                          std::string_view vhost) = 0;  // has permissions there
-  virtual std::vector<UserInfo> users() = 0;
-  virtual std::optional<UserInfo> user(std::string_view name) = 0;
   /// Log-ins since the start or the last reset, by protocol; or by protocol, address and user,
   /// where of those that tried last are known (kLoginSourcesMax).
   virtual std::vector<LoginAttempts> login_attempts(bool by_source) = 0;
   virtual void forget_login_attempts() = 0;
+  virtual bool may_access(std::string_view user,
+                          std::string_view vhost) = 0;  // has permissions there
+  virtual std::vector<UserInfo> users() = 0;
+  virtual std::optional<UserInfo> user(std::string_view name) = 0;
   /// Creates or replaces. A `password` is hashed with a new salt; else info.password_hash is stored
   /// as it is. The answer tells whether it is new.
   virtual void put_user(UserInfo info, std::optional<std::string> password,
@@ -239,6 +243,7 @@ class Management {
                                        Answer<void> answer) = 0;
 
   // -- Listings
+  virtual WallTime now() = 0;  // broker time
   virtual OverviewInfo overview(const Scope& scope) = 0;
   virtual std::vector<VhostInfo> vhosts() = 0;
   virtual std::vector<ExchangeInfo> exchanges(const Scope& scope) = 0;
@@ -254,10 +259,11 @@ class Management {
   virtual std::vector<BindingInfo> bindings(const Scope& scope) = 0;
   /// With their channels (ConnectionFigures::channels).
   virtual std::vector<std::shared_ptr<const ConnectionFigures>> connections(const Scope& scope) = 0;
+  virtual std::shared_ptr<const ConnectionFigures> connection(ConnectionId id) = 0;  // or null
   virtual void consumers(const Scope& scope,
                          std::function<void(std::vector<ConsumerView>)> answer) = 0;
-  virtual void queue_consumers(std::string vhost, std::string queue,
-                               std::function<void(std::vector<ConsumerInfo>)> answer) = 0;
+  virtual void look_at_queue(std::string vhost, std::string queue,
+                             std::function<void(QueueLook)> answer) = 0;
   /// 320 to the client, `reason` as text. False: no such connection.
   virtual bool close_connection(std::string_view name, std::string reason) = 0;
   virtual void set_listeners(std::vector<ListenerInfo> listeners) = 0;  // by main, for overview()

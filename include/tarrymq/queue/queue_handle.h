@@ -68,6 +68,7 @@ struct ConsumeRequest {
   uint32_t prefetch = 0;         // per consumer; 0: no limit
   bool channel_limited = false;  // deliveries only against granted credit
   std::string description;       // connection and channel, for listings
+  std::string arguments{};       // the field table as it came, for listings; "": none
 };
 
 enum class Outcome : uint8_t {
@@ -123,6 +124,10 @@ struct QueueFigures {
   // room.
   std::atomic<uint64_t> owed_since_ms{0};
   std::atomic<uint64_t> consumers{0};
+  std::atomic<bool> consumers_able{false};  // these three: a ConsumerUse; nothing without consumers
+  std::atomic<int64_t> consumers_able_since_ns{0};
+  std::atomic<double> consumers_able_share{0};
+  std::atomic<int64_t> active_at_ns{0};          // broker time of its last turn
   std::atomic<uint64_t> consumer_timeout_ms{0};  // the effective setting; 0: none
   std::atomic<uint64_t> published{0}, delivered{0}, delivered_no_ack{0}, got{0}, got_no_ack{0},
       acked{0}, redelivered{0}, rejected{0}, confirmed{0};
@@ -149,6 +154,15 @@ struct ConsumerInfo {
   bool no_ack = false, exclusive = false, active = false;
   int32_t priority = 0;
   uint32_t prefetch = 0;
+  std::string arguments{};  // as in ConsumeRequest
+};
+
+/// What only the queue itself can tell, for one that is looked at.
+struct QueueLook {
+  std::vector<ConsumerInfo> consumers{};
+  /// The timestamp property (s since 1970) of the message that is served next. None: nothing is
+  /// ready, it has none, or it lies on the disk and is being read (then the next look has it).
+  std::optional<uint64_t> head_timestamp_s{};
 };
 
 /// All that others may do with a queue: each call enqueues a command to the actor (on the queue's
@@ -198,6 +212,7 @@ class QueueHandle {
   void purge_delayed();                // the operator empties or deletes the companion
   /// `done` runs on the queue's shard.
   void consumers(std::function<void(std::vector<ConsumerInfo>)> done);
+  void look(std::function<void(QueueLook)> done);
 
   // -- Any thread: what waits (waiting.h), and dead letters back (redrive.h). `done` runs on the
   // queue's shard, once.

@@ -35,6 +35,7 @@ class Connection {
     uint16_t port = 0, local_port = 0;
     bool loopback = false;
     std::shared_ptr<const TlsFacts> tls{};  // null: without TLS
+    std::string local_host{};               // as text
   };
 
   /// All references outlive the connection. `list`: where it is listed while open; may be null.

@@ -23,8 +23,11 @@ struct ChannelFigures {
   std::atomic<uint32_t> consumers{0};
   std::atomic<uint32_t> prefetch{0}, global_prefetch{0};  // 0: no limit
   std::atomic<uint64_t> unacked{0}, unconfirmed{0}, uncommitted{0};
-  std::atomic<uint64_t> published{0}, confirmed{0}, returned{0}, delivered{0}, got{0}, settled{0};
-  std::atomic<uint64_t> unroutable{0};  // went to no queue and was not to be returned
+  std::atomic<uint64_t> published{0}, confirmed{0}, returned{0}, settled{0};
+  std::atomic<uint64_t> delivered{0}, delivered_no_ack{0}, got{0}, got_no_ack{0}, got_empty{0},
+      redelivered{0};
+  std::atomic<uint64_t> unroutable{0};   // went to no queue and was not to be returned
+  std::atomic<int64_t> active_at_ns{0};  // broker time of the last turn in which it did something
   std::atomic<bool> confirm{false}, transactional{false}, flow_active{true};
 };
 
@@ -38,6 +41,8 @@ class ConnectionFigures {
   const ConnectionInfo info;
   std::atomic<ConnectionState> state{ConnectionState::running};
   std::atomic<uint64_t> bytes_in{0}, bytes_out{0};
+  std::atomic<uint64_t> receives{0}, sends{0};  // of the socket
+  std::atomic<uint64_t> unsent_bytes{0};        // that the socket did not take yet
   std::atomic<uint32_t> channel_count{0}, consumer_count{0};
 
   std::vector<std::shared_ptr<const ChannelFigures>> channels() const;

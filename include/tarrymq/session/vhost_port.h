@@ -182,6 +182,7 @@ struct ConnectionInfo {
   uint32_t frame_max = 0;
   FieldTable client_properties;
   std::shared_ptr<const TlsFacts> tls{};  // null: without TLS
+  std::string local_host{};
 };
 
 /// Port: log-in and vhosts, implemented by broker. Any shard.

@@ -229,6 +229,9 @@ class MessageLog {
   uint64_t segment_count() const;
   uint64_t disk_bytes() const;
   uint64_t memory_bytes() const;
+  /// Called (from this shard) when one of these may have changed without a call of the owner's:
+  /// something was written, or removed. At rest all of them have been told.
+  void set_size_watcher(std::function<void()> watcher);
 
   /// Removes all files. The log is unusable after it. The caller has made the removal of its owner
   /// durable.

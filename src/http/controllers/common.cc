@@ -1,6 +1,7 @@
 #include "http/controllers/common.h"
 
 #include <charconv>
+#include <ctime>
 
 namespace tarry::http {
 namespace {
@@ -29,6 +30,22 @@ bool too_deep(std::string_view text) {
 }
 
 }  // namespace
+
+std::string utc_text(int64_t ms) {
+  const auto seconds = static_cast<time_t>(ms / 1000);
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[40];
+  const size_t size = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  const std::string fraction = std::to_string(1000 + ms % 1000);
+  return std::string(text, size) + "." + fraction.substr(1);
+}
+
+void put_idle_since(ObjectWriter& out, Context& context, int64_t active_at_ns) {
+  constexpr int64_t kBusyNs = 1'000'000'000;
+  if (active_at_ns == 0 || context.broker.now().ns - active_at_ns < kBusyNs) return;
+  out.lazy("idle_since", [&] { return utc_text(active_at_ns / 1'000'000) + "+00:00"; });
+}
 
 Login login_of(const Request& request) {
   return {request.caller.user, request.caller.has_tag("impersonator")};

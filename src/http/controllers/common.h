@@ -80,6 +80,12 @@ class BodyReader {
   std::optional<std::string> reason_;
 };
 
+/// 2026-11-30T12:00:00.000 (UTC) of ms since 1970.
+std::string utc_text(int64_t ms);
+/// idle_since, as RabbitMQ writes instants, of what has done nothing for a second or more; of what
+/// is busy there is none. `active_at_ns`: broker time of its last turn; 0: not known.
+void put_idle_since(ObjectWriter& out, Context& context, int64_t active_at_ns);
+
 /// A list of strings, or text with commas between them (tags).
 std::vector<std::string> read_words(const Json& body, const char* key, BodyReader& reader);
 /// The StatsRange of a request, and then `make` with it; the 400 if it has none.

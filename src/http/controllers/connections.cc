@@ -40,6 +40,7 @@ Json connection_json(Context& context, const ConnectionFigures& connection, cons
   out.put("state", connection_state_name(connection.state.load(std::memory_order_relaxed)));
   out.put("peer_host", info.peer_host);
   out.put("peer_port", info.peer_port);
+  out.put("host", info.local_host);
   out.put("port", info.local_port);
   out.put("auth_mechanism", info.mechanism);
   out.put("channel_max", info.channel_max);
@@ -52,7 +53,10 @@ Json connection_json(Context& context, const ConnectionFigures& connection, cons
   out.put("user_provided_name", provided_name(info));
   out.put("user_who_performed_action", info.user);
   out.put("recv_oct", connection.bytes_in.load(std::memory_order_relaxed));
+  out.put("recv_cnt", connection.receives.load(std::memory_order_relaxed));
   out.put("send_oct", connection.bytes_out.load(std::memory_order_relaxed));
+  out.put("send_cnt", connection.sends.load(std::memory_order_relaxed));
+  out.put("send_pend", connection.unsent_bytes.load(std::memory_order_relaxed));
   if (fields.wants("recv_oct_details") || fields.wants("send_oct_details")) {
     const auto view = context.history.look(connection_thing(connection),
                                            connection_values(connection), stats_now());
@@ -77,6 +81,7 @@ Json channel_json(Context& context, const ConnectionFigures& connection,
   out.put("vhost", info.vhost);
   out.put("node", context.node);
   out.put("state", read(channel.flow_active) ? "running" : "flow");
+  put_idle_since(out, context, read(channel.active_at_ns));
   out.put("consumer_count", read(channel.consumers));
   out.put("prefetch_count", read(channel.prefetch));
   out.put("global_prefetch_count", read(channel.global_prefetch));
@@ -95,9 +100,14 @@ Json channel_json(Context& context, const ConnectionFigures& connection,
         {"publish", kChannelPublish},
         {"confirm", kChannelConfirm},
         {"return_unroutable", kChannelReturned},
+        {"drop_unroutable", kChannelUnroutable},
         {"deliver", kChannelDeliver},
+        {"deliver_no_ack", kChannelDeliverNoAck},
         {"get", kChannelGet},
+        {"get_no_ack", kChannelGetNoAck},
+        {"get_empty", kChannelGetEmpty},
         {"deliver_get", kChannelDeliverGet},
+        {"redeliver", kChannelRedeliver},
         {"ack", kChannelAck}};
     const auto values = channel_values(channel);
     const auto view =

@@ -35,6 +35,11 @@ void list_consumers(Context& context, std::shared_ptr<Request> request, Responde
       });
 }
 
+Json arguments_json(const ConsumerInfo& consumer) {
+  const auto table = FieldTable::decode(as_bytes(consumer.arguments));
+  return table ? to_json(*table) : Json::object();
+}
+
 }  // namespace
 
 Json consumers_json(Context& context, const std::vector<ConsumerView>& consumers) {
@@ -64,7 +69,7 @@ Json consumers_json(Context& context, const std::vector<ConsumerView>& consumers
                        {"priority", consumer.priority},
                        {"active", consumer.active},
                        {"activity_status", consumer.active ? "up" : "waiting"},
-                       {"arguments", Json::object()},
+                       {"arguments", arguments_json(consumer)},
                        {"channel_details", std::move(channel)}});
   }
   return out;

@@ -1,6 +1,5 @@
 // The broker's log from afar (http-api H-71): the last lines, and those that came since.
 #include <charconv>
-#include <ctime>
 #include <set>
 
 #include "http/controllers/common.h"
@@ -23,16 +22,6 @@ Result<uint64_t, std::string> number_in(const Request& request, const char* name
            std::to_string(max);
   }
   return value;
-}
-
-std::string utc(int64_t ms) {
-  const auto seconds = static_cast<time_t>(ms / 1000);
-  tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[40];
-  const size_t size = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-  const std::string fraction = std::to_string(1000 + ms % 1000);
-  return std::string(text, size) + "." + fraction.substr(1) + "Z";
 }
 
 Response logs(const Request& request) {
@@ -58,12 +47,12 @@ Response logs(const Request& request) {
         (category != nullptr && !category->empty() && line.category != *category))
       continue;
     if (as_text) {
-      text += utc(line.at_ms) + " " + std::string(line.level) + " " + line.category + ": " +
+      text += utc_text(line.at_ms) + "Z " + std::string(line.level) + " " + line.category + ": " +
               line.text + "\n";
     } else {
       lines.push_back(Json{{"number", line.number},
                            {"at", line.at_ms},
-                           {"time", utc(line.at_ms)},
+                           {"time", utc_text(line.at_ms) + "Z"},
                            {"level", line.level},
                            {"category", line.category},
                            {"text", line.text}});

@@ -34,7 +34,16 @@ Json retry_stats_json(const QueueNumbers& n) {
               {"dropped", by_reason(n.dropped)},  {"lag", lag_json(n)}};
 }
 
-void put_counts(ObjectWriter& out, const QueueNumbers& n) {
+/// Of messages that are persistent and others together a share: the queue keeps no sum of each.
+uint64_t persistent_bytes(const QueueNumbers& n) {
+  const uint64_t bytes = n.ready_bytes + n.unacked_bytes;
+  const uint64_t all = n.ready + n.unacked + n.delayed;
+  if (n.persistent >= all) return bytes;
+  return static_cast<uint64_t>(static_cast<double>(bytes) * static_cast<double>(n.persistent) /
+                               static_cast<double>(all));
+}
+
+void put_counts(ObjectWriter& out, const QueueNumbers& n, int64_t now_ns) {
   out.put("messages", n.ready + n.unacked);
   out.put("messages_ready", n.ready);
   out.put("messages_unacknowledged", n.unacked);
@@ -42,12 +51,16 @@ void put_counts(ObjectWriter& out, const QueueNumbers& n) {
   out.put("message_bytes", n.ready_bytes + n.unacked_bytes);
   out.put("message_bytes_ready", n.ready_bytes);
   out.put("message_bytes_unacknowledged", n.unacked_bytes);
+  out.put("message_bytes_persistent", persistent_bytes(n));
   out.put("messages_delayed", n.delayed);
   out.put("message_bytes_delayed", n.delayed_bytes);
   out.put("messages_dead_lettering", n.dead_lettering);
   out.put("next_due_at", instant_or_null(n.next_due_ms));
   out.put("last_due_at", instant_or_null(n.last_due_ms));
   out.put("consumers", n.consumers);
+  const double capacity = n.consumers > 0 ? n.consumer_use.at(now_ns) : 0;
+  out.put("consumer_capacity", capacity);
+  out.put("consumer_utilisation", capacity);
   out.put("memory", n.memory_bytes);
   out.put("disk_bytes", n.disk_bytes);
   out.put("segments", n.segments);
@@ -100,6 +113,18 @@ void put_message_totals(Json& out, const QueueNumbers& n, const HistoryBook::Vie
   out["messages_delayed_details"] = details_json(view, kDelayed, range);
 }
 
+namespace {
+
+/// The connection that an exclusive queue belongs to.
+Json owner_json(Context& context, const QueueInfo& queue) {
+  const auto connection = context.broker.connection(queue.exclusive_owner);
+  if (!connection) return {};  // it has gone, and takes the queue along
+  const ConnectionInfo& info = connection->info;
+  return Json{{"name", info.name}, {"peer_host", info.peer_host}, {"peer_port", info.peer_port}};
+}
+
+}  // namespace
+
 Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields,
                 const StatsRange& range) {
   ObjectWriter out(fields);
@@ -108,6 +133,7 @@ Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields,
   out.put("type", queue.type);
   out.put("durable", queue.durable);
   out.put("exclusive", queue.exclusive);
+  if (queue.exclusive) out.lazy("owner_pid_details", [&] { return owner_json(context, queue); });
   out.put("auto_delete", queue.auto_delete);
   out.put("internal", queue.internal);
   if (queue.internal) out.put("owner", queue.owner);
@@ -125,9 +151,11 @@ Json queue_json(Context& context, const QueueInfo& queue, const Fields& fields,
            [&] { return to_json(queue.effective_policy_definition); });
   out.put("exclusive_consumer_tag", Json());
   out.put("single_active_consumer_tag", Json());
+  out.put("head_message_timestamp", Json());  // only of a queue that is asked itself
   out.put("storage_version", 1);
   out.put("delivery_limit", queue.delivery_limit ? Json(*queue.delivery_limit) : Json());
-  put_counts(out, queue.numbers);
+  put_idle_since(out, context, queue.numbers.active_at_ns);
+  put_counts(out, queue.numbers, context.broker.now().ns);
   out.lazy("retry_stats", [&] { return retry_stats_json(queue.numbers); });
 
   const bool rated = fields.wants("message_stats") || fields.wants("messages_details") ||

@@ -21,24 +21,30 @@ const Fields& fields_without_stats(const Request& request) {
   return request.query_flag("enable_queue_totals") ? kTotals : kPlain;
 }
 
-Response list_queues(Context& context, const Request& request, const std::string& vhost) {
-  auto range = StatsRange::parse(request);
-  if (!range) return Response::bad_request(range.error());
-  std::vector<QueueInfo> queues = context.broker.queues({vhost});
-  VhostFilter visible(context, request.caller);
-  std::erase_if(queues, [&](const QueueInfo& queue) { return !visible(queue.vhost); });
-  std::sort(queues.begin(), queues.end(), [](const QueueInfo& a, const QueueInfo& b) {
-    return std::tie(a.vhost, a.name) < std::tie(b.vhost, b.name);
+void list_queues(Context& context, std::shared_ptr<Request> request, Responder responder,
+                 const std::string& vhost) {
+  auto range = StatsRange::parse(*request);
+  if (!range) return responder.send(Response::bad_request(range.error()));
+  auto all = std::make_shared<std::vector<QueueInfo>>(context.broker.queues({vhost}));
+  std::vector<const QueueInfo*> order;
+  VhostFilter visible(context, request->caller);
+  for (const QueueInfo& queue : *all) {
+    if (visible(queue.vhost)) order.push_back(&queue);
+  }
+  std::sort(order.begin(), order.end(), [](const QueueInfo* a, const QueueInfo* b) {
+    return std::tie(a->vhost, a->name) < std::tie(b->vhost, b->name);
   });
+  auto rows = std::make_shared<const std::vector<const QueueInfo*>>(std::move(order));
   Listing listing;
-  listing.count = queues.size();
-  listing.name = [&](size_t i) -> std::string_view { return queues[i].name; };
-  const bool plain = request.query_flag("disable_stats");
-  listing.render = [&](size_t i, const Fields& fields) {
-    return queue_json(context, queues[i],
-                      plain && fields.all() ? fields_without_stats(request) : fields, *range);
+  listing.count = rows->size();
+  listing.name = [rows](size_t i) -> std::string_view { return (*rows)[i]->name; };
+  const bool plain = request->query_flag("disable_stats");
+  listing.render = [&context, all, rows, plain, request, range = *range](size_t i,
+                                                                         const Fields& fields) {
+    return queue_json(context, *(*rows)[i],
+                      plain && fields.all() ? fields_without_stats(*request) : fields, range);
   };
-  return list_response(request, listing);
+  send_list(request, std::move(responder), std::move(listing));
 }
 
 /// The consumer that has the queue to itself, in RabbitMQ's fields. In lists they stay null: each
@@ -57,6 +63,22 @@ void put_chosen_consumer(Json& object, const QueueInfo& queue,
   }
 }
 
+/// A queue with what only itself can tell.
+Json looked_at_json(Context& context, const QueueInfo& info, const QueueLook& look,
+                    const Fields& fields, const StatsRange& range) {
+  Json object = queue_json(context, info, fields, range);
+  if (fields.wants("head_message_timestamp")) {
+    object["head_message_timestamp"] =
+        look.head_timestamp_s ? Json(*look.head_timestamp_s) : Json();
+  }
+  std::vector<ConsumerView> views;
+  for (const ConsumerInfo& consumer : look.consumers)
+    views.push_back({info.vhost, info.name, consumer});
+  if (fields.wants("consumer_details")) object["consumer_details"] = consumers_json(context, views);
+  put_chosen_consumer(object, info, views, fields);
+  return object;
+}
+
 void get_queue(Context& context, std::shared_ptr<Request> request, Responder responder) {
   const std::string& vhost = request->capture(0);
   if (auto refusal = vhost_refusal(context, *request, vhost, request->caller.monitoring())) {
@@ -66,30 +88,16 @@ void get_queue(Context& context, std::shared_ptr<Request> request, Responder res
   if (!queue) return responder.send(Response::not_found());
   auto range = StatsRange::parse(*request);
   if (!range) return responder.send(Response::bad_request(range.error()));
-  const auto render = [&context, range = *range](const Request& r, const QueueInfo& info,
-                                                 const std::vector<ConsumerView>* consumers) {
-    return object_response(r, [&](const Fields& fields) {
-      Json object = queue_json(context, info, fields, range);
-      if (consumers == nullptr) return object;
-      if (fields.wants("consumer_details"))
-        object["consumer_details"] = consumers_json(context, *consumers);
-      put_chosen_consumer(object, info, *consumers, fields);
-      return object;
+  const auto render = [&context, range = *range, request](const QueueInfo& info,
+                                                          const QueueLook& look) {
+    return object_response(*request, [&](const Fields& fields) {
+      return looked_at_json(context, info, look, fields, range);
     });
   };
-  if (queue->internal) {
-    const std::vector<ConsumerView> nobody;
-    return responder.send(render(*request, *queue, &nobody));
-  }
-  context.broker.queue_consumers(vhost, queue->name,
-                                 [=, info = *queue](std::vector<ConsumerInfo> list) {
-                                   responder.send_later([=, list = std::move(list)] {
-                                     std::vector<ConsumerView> views;
-                                     for (const ConsumerInfo& consumer : list)
-                                       views.push_back({info.vhost, info.name, consumer});
-                                     return render(*request, info, &views);
-                                   });
-                                 });
+  if (queue->internal) return responder.send(render(*queue, {}));
+  context.broker.look_at_queue(vhost, queue->name, [=, info = *queue](QueueLook look) {
+    responder.send_later([=, look = std::move(look)] { return render(info, look); });
+  });
 }
 
 void put_queue(Context& context, std::shared_ptr<Request> request, Responder responder) {
@@ -132,19 +140,18 @@ void purge_queue(Context& context, std::shared_ptr<Request> request, Responder r
 }  // namespace
 
 void add_queue_routes(Router& router, Context& context) {
-  const auto list_all = [&context](const Request& request) {
-    return list_queues(context, request, "");
+  const auto list_all = [&context](std::shared_ptr<Request> request, Responder responder) {
+    list_queues(context, std::move(request), std::move(responder), "");
   };
-  const auto list_vhost = [&context](const Request& request) {
-    if (auto refusal =
-            vhost_refusal(context, request, request.capture(0), request.caller.monitoring())) {
-      return std::move(*refusal);
-    }
-    return list_queues(context, request, request.capture(0));
+  const auto list_vhost = [&context](std::shared_ptr<Request> request, Responder responder) {
+    const std::string vhost = request->capture(0);
+    if (auto refusal = vhost_refusal(context, *request, vhost, request->caller.monitoring()))
+      return responder.send(std::move(*refusal));
+    list_queues(context, std::move(request), std::move(responder), vhost);
   };
-  router.add_direct(Method::get, "/api/queues", Access::management, list_all);
-  router.add_direct(Method::get, "/api/queues/detailed", Access::management, list_all);
-  router.add_direct(Method::get, "/api/queues/{vhost}", Access::management, list_vhost);
+  router.add(Method::get, "/api/queues", Access::management, list_all);
+  router.add(Method::get, "/api/queues/detailed", Access::management, list_all);
+  router.add(Method::get, "/api/queues/{vhost}", Access::management, list_vhost);
   router.add(Method::get, "/api/queues/{vhost}/{name}", Access::management,
              bound(context, get_queue));
   router.add(Method::put, "/api/queues/{vhost}/{name}", Access::management,

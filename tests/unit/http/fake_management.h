@@ -111,6 +111,7 @@ class FakeManagement : public Management {
     give(answer);
   }
 
+  WallTime now() override { return WallTime::from_ms(overview_info.now_ms); }
   OverviewInfo overview(const Scope&) override { return overview_info; }
   std::vector<VhostInfo> vhosts() override { return vhost_list; }
   std::vector<ExchangeInfo> exchanges(const Scope& scope) override {
@@ -156,12 +157,19 @@ class FakeManagement : public Management {
   void consumers(const Scope&, std::function<void(std::vector<ConsumerView>)> answer) override {
     answer(consumer_list);
   }
-  void queue_consumers(std::string, std::string name,
-                       std::function<void(std::vector<ConsumerInfo>)> answer) override {
-    std::vector<ConsumerInfo> out;
-    for (const auto& view : consumer_list) {
-      if (view.queue == name) out.push_back(view.consumer);
+  std::shared_ptr<const ConnectionFigures> connection(ConnectionId id) override {
+    for (const auto& one : connection_list) {
+      if (one->info.id == id) return one;
     }
+    return nullptr;
+  }
+  void look_at_queue(std::string, std::string name,
+                     std::function<void(QueueLook)> answer) override {
+    QueueLook out;
+    for (const auto& view : consumer_list) {
+      if (view.queue == name) out.consumers.push_back(view.consumer);
+    }
+    out.head_timestamp_s = head_timestamp_s;
     answer(std::move(out));
   }
   bool close_connection(std::string_view, std::string) override { return true; }

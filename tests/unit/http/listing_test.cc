@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 namespace tarry::http {
 namespace {
 
@@ -83,6 +85,46 @@ TEST(Listing, ThingsWithoutTheSortKeyComeFirst) {
 TEST(Listing, ColumnsCutAtAnyDepth) {
   const Json out = answer({{"columns", "name,stats.rate,nothing.here"}}, numbered(1));
   EXPECT_EQ(out[0], (Json{{"name", "Q0"}, {"stats", {{"rate", 1}}}}));
+}
+
+/// Keeps what is to run later until the test lets it.
+struct HeldSink : Responder::Sink {
+  std::vector<std::function<void()>>& later;
+  std::optional<Response>& answer;
+  HeldSink(std::vector<std::function<void()>>& l, std::optional<Response>& a)
+      : later(l), answer(a) {}
+  void deliver(Response response) override { answer = std::move(response); }
+  void run_on_server(std::function<void()> work) override { later.push_back(std::move(work)); }
+};
+
+TEST(Listing, WhatIsLongLeavesTheThreadToOthersInBetween) {
+  std::vector<std::function<void()>> later;
+  std::optional<Response> answer;
+  auto objects = std::make_shared<std::vector<Json>>(numbered(1'000));
+  size_t made = 0;
+  Listing listing;
+  listing.count = objects->size();
+  listing.name = [objects](size_t i) -> std::string_view {
+    return (*objects)[i]["name"].get_ref<const std::string&>();
+  };
+  listing.render = [objects, &made](size_t i, const Fields&) {
+    ++made;
+    return (*objects)[i];
+  };
+  send_list(std::make_shared<const Request>(), Responder(std::make_shared<HeldSink>(later, answer)),
+            listing);
+  size_t slices = 1;
+  while (!answer) {
+    ASSERT_EQ(later.size(), 1u) << "one slice at a time";
+    const size_t before = made;
+    auto next = std::move(later.back());
+    later.clear();
+    next();
+    EXPECT_LE(made - before, 100u) << "a slice is short";
+    ++slices;
+  }
+  EXPECT_GE(slices, 10u);
+  EXPECT_EQ(Json::parse(answer->body), Json(*objects));
 }
 
 TEST(Listing, OnlyWantedFieldsAreMade) {

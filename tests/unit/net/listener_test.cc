@@ -275,6 +275,7 @@ TEST_F(Net, AClientOpensPublishesAndCloses) {
     EXPECT_TRUE(queue().published[0].body == body);
     EXPECT_EQ(queue().published[1].body, "small");
     EXPECT_EQ(access->opened.at(0).peer_host, "127.0.0.1");
+    EXPECT_EQ(access->opened.at(0).local_host, "127.0.0.1");
     EXPECT_EQ(access->opened.at(0).local_port, port);
   });
   client.close();

@@ -168,6 +168,7 @@ TEST_F(Life, ConsumersAreListed) {
   declare();
   ConsumeRequest request = consumer(1, 7);
   request.description = "here";
+  request.arguments = "table";
   consume(request);
   std::vector<ConsumerInfo> infos;
   queue_->consumers([&](std::vector<ConsumerInfo> found) { infos = std::move(found); });
@@ -176,6 +177,7 @@ TEST_F(Life, ConsumersAreListed) {
   EXPECT_EQ(infos[0].tag, "c1");
   EXPECT_EQ(infos[0].prefetch, 7u);
   EXPECT_EQ(infos[0].description, "here");
+  EXPECT_EQ(infos[0].arguments, "table");
   EXPECT_TRUE(infos[0].active);
 }
 

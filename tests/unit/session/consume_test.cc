@@ -454,6 +454,68 @@ TEST_F(Consume, ListingsShowTheChannel) {
   EXPECT_EQ(channel.unacked.load(), 2u);
   EXPECT_GT(figures->bytes_in.load(), 0u);
   EXPECT_GT(figures->bytes_out.load(), 0u);
+  EXPECT_EQ(channel.active_at_ns.load(), shard.now().ns);
+}
+
+TEST_F(Consume, ListingsCountDeliveriesByTheirKind) {
+  open();
+  consume();
+  auto figures = list.find(connection->id());
+  const auto channel = figures->channels().at(0);
+  deliver(0, {"a"});
+  on_shard([&] { queue().deliver(0, {"b", "c"}, {1, false, {}}); });
+  EXPECT_EQ(channel->delivered.load(), 3u);
+  EXPECT_EQ(channel->redelivered.load(), 2u);
+  EXPECT_EQ(channel->delivered_no_ack.load(), 0u);
+  take();
+  consume("q", "automatic", true);
+  deliver(1, {"d"});
+  EXPECT_EQ(channel->delivered.load(), 3u);
+  EXPECT_EQ(channel->delivered_no_ack.load(), 1u);
+  queue().ready = {"x", "y"};
+  say(1, method::BasicGet{"q", false});
+  say(1, method::BasicGet{"q", true});
+  say(1, method::BasicGet{"q", true});
+  take();
+  EXPECT_EQ(channel->got.load(), 1u);
+  EXPECT_EQ(channel->got_no_ack.load(), 1u);
+  EXPECT_EQ(channel->got_empty.load(), 1u);
+}
+
+TEST_F(Consume, ListingsTellWhatTheSocketHasNotTaken) {
+  open();
+  consume();
+  take();
+  auto figures = list.find(connection->id());
+  const uint64_t receives = figures->receives.load(), sends = figures->sends.load();
+  EXPECT_GT(receives, 0u);
+  deliver(0, {std::string(5'000, 'x')});
+  const uint64_t unsent = figures->unsent_bytes.load();
+  EXPECT_GT(unsent, 5'000u);
+  on_shard([&] {
+    pipe.buffer.consume(1'000);
+    connection->on_sent();
+  });
+  EXPECT_EQ(figures->unsent_bytes.load(), unsent - 1'000);
+  EXPECT_EQ(figures->sends.load(), sends + 1);
+  EXPECT_EQ(figures->receives.load(), receives);
+}
+
+TEST_F(Consume, TheQueueIsToldAConsumersArguments) {
+  open();
+  FieldTable arguments;
+  arguments.set("x-priority", FieldValue::int32(5));
+  arguments.set("x-cancel-on-ha-failover", FieldValue::boolean(true));
+  const std::string encoded = arguments.encode();
+  method::BasicConsume m;
+  m.queue = "q";
+  m.arguments = as_bytes(encoded);
+  say(1, m);
+  take();
+  ASSERT_EQ(queue().consumers.size(), 1u);
+  EXPECT_EQ(*FieldTable::decode(as_bytes(queue().consumers[0].arguments)), arguments);
+  consume("q", "without");
+  EXPECT_EQ(queue().consumers[1].arguments, "");
 }
 
 TEST_F(Consume, Rule12_AConsumerTimeoutClosesTheChannel) {

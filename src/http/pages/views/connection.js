@@ -44,7 +44,7 @@ export function Connection({ of: [name] }) {
       <div class="columns">
         <${Panel} title="Connection">
           <${Facts} of=${[['Client', client_of(c)], ['User', c.user], ['Vhost', c.vhost], ['Since', html`<${Time} at=${c.connected_at} />`],
-            ['From', `${c.peer_host}:${c.peer_port}`], ['Protocol', c.protocol], ['Log-in by', c.auth_mechanism],
+            ['From', `${c.peer_host}:${c.peer_port}`], ['To', c.host && `${c.host}:${c.port}`], ['Not yet sent', c.send_pend > 0 && bytes(c.send_pend)], ['Protocol', c.protocol], ['Log-in by', c.auth_mechanism],
             ['Heartbeat', c.timeout ? `${c.timeout} s` : 'none'], ['Largest frame', bytes(c.frame_max)],
             ['Most channels', count(c.channel_max)], ['TLS', c.ssl ? `${c.ssl_protocol}, ${c.ssl_cipher}` : 'none'],
             ['Name asked for', c.ssl_server_name], ['Certificate of', c.peer_cert_subject], ['Signed by', c.peer_cert_issuer],

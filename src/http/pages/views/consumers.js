@@ -1,5 +1,6 @@
 // Consumers of all queues.
 import { path } from '../js/api.js';
+import { value_text } from '../js/format.js';
 import { Title } from '../js/layout.js';
 import { html } from '../js/lib.js';
 import { scope } from '../js/live.js';
@@ -20,6 +21,7 @@ export const CONSUMER_COLUMNS = [
       ${!c.ack_required && html`<${Badge} title="Messages are gone once they are sent">no ack<//>`}
       ${c.active === false && html`<${Badge} kind="warn" title="Waits until it is its turn">waiting<//>`}</span>` },
   { key: 'prefetch', label: 'Prefetch', sort: 'prefetch_count', num: true, title: '0: no limit', cell: (c) => html`<${Count} of=${c.prefetch_count} />` },
+  { key: 'arguments', label: 'Arguments', wide: true, cell: (c) => html`<span class="name">${Object.entries(c.arguments ?? {}).map(([name, value]) => `${name}=${value_text(value)}`).join(', ')}</span>` },
   { key: 'priority', label: 'Priority', sort: 'priority', num: true, wide: true, cell: (c) => html`<${Count} of=${c.priority} />` },
 ];
 export const consumer_key = (c) => `${c.queue?.name} ${c.consumer_tag} ${c.channel_details?.name}`;

@@ -6,7 +6,7 @@ import { sample_query } from '../js/history.js';
 import { Title } from '../js/layout.js';
 import { html } from '../js/lib.js';
 import { useLive } from '../js/live.js';
-import { Badge, Countdown, Empty, Facts, Figure, Figures, Loaded, Panel, QueueFeatures, QueueLink, Table, Tabs } from '../js/parts.js';
+import { Badge, Countdown, Empty, Facts, Figure, Figures, Loaded, Name, Panel, QueueFeatures, QueueLink, Table, Tabs, Time } from '../js/parts.js';
 import { go, link, route } from '../js/route.js';
 import { Rows } from '../js/table.js';
 import { useStore } from '../js/use.js';
@@ -51,6 +51,9 @@ function Now({ q, live, range, vhost, name }) {
           ['Policy', q.policy], ['Operator policy', q.operator_policy],
           ['By policy', Object.keys(q.effective_policy_definition ?? {}).length > 0 && html`<${Table} of=${q.effective_policy_definition} />`],
           ['Delivery limit', q.delivery_limit],
+          ['Owner', q.owner_pid_details?.name && html`<${Name} to=${link(['connections', q.owner_pid_details.name])}>${q.owner_pid_details.name}<//>`],
+          ['Consumers able to take more', q.consumers > 0 && `${Math.round(q.consumer_capacity * 100)} % of the last seconds`],
+          ['Nothing happened since', q.idle_since && html`<${Time} at=${Date.parse(q.idle_since)} />`],
           ['On disk', q.disk_bytes !== undefined && `${bytes(q.disk_bytes)} in ${count(q.segments)} segment(s)`],
           ['In memory', bytes(q.memory)],
           ['Behind their due time', q.retry_stats?.lag?.count > 0 && `on average ${duration(q.retry_stats.lag.mean_ms)}, 99 % ${q.retry_stats.lag.p99_ms === null
