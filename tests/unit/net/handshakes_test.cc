@@ -92,6 +92,7 @@ class Handshakes : public ::testing::Test {
     std::signal(SIGPIPE, SIG_IGN);  // as the daemon does
     made = TlsContext::open(files.settings, true);
     listener = AmqpListener::open({&home}, access, list, settings, {{"127.0.0.1", 0, made->get()}});
+    (*listener)->start();
   }
   ~Handshakes() override {
     clients.clear();
