@@ -210,6 +210,21 @@ void Barrier::remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& fil
   link.anything_unsynced = true;
 }
 
+void Barrier::give_up(const std::string& directory) {
+  std::vector<BarrierLink*> links;
+  {
+    std::lock_guard lock(mutex_);
+    links = links_;
+  }
+  for (BarrierLink* link : links) {
+    for (auto* list : {&link->unwritten, &link->unsynced}) {
+      for (auto& files : *list) {
+        if (files->directory().starts_with(directory + "/")) files->drop();
+      }
+    }
+  }
+}
+
 FileError Barrier::make_directories(BarrierLink& link, const std::string& directory) {
   if (link.created_in.contains(directory)) return {};
   for (size_t slash = options_.data_dir.size(); slash != std::string::npos;) {
@@ -289,15 +304,16 @@ bool Barrier::sync_due(const BarrierLink& link, bool lazily_too) const {
 }
 
 bool Barrier::sync_streams(const std::vector<BarrierLink*>& links, size_t count) {
-  if (count > kSyncFilesMax) {
-    for (BarrierLink* link : links) {
-      if (link->unsynced.empty()) continue;
-      auto& files = link->unsynced.front();
-      LogStream& any = files->records().unsynced() ? files->records() : files->acks();
-      FileError error = any.sync_file_system();
-      if (!error) return true;
-      failed(*link, files->directory(), "sync the file system of", error);
-      return false;
+  if (count <= kSyncFilesMax) return false;
+  for (BarrierLink* link : links) {
+    for (auto& files : link->unsynced) {
+      for (LogStream* stream : {&files->records(), &files->acks()}) {
+        if (!stream->unsynced()) continue;  // given up meanwhile: its file may be gone
+        FileError error = stream->sync_file_system();
+        if (!error) return true;
+        failed(*link, files->directory(), "sync the file system of", error);
+        return false;
+      }
     }
   }
   return false;

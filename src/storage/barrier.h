@@ -103,6 +103,8 @@ class Barrier {
   /// One round. `lazily_too`: also syncs what nobody waits for. Returns true if anything was done.
   bool run_round(bool lazily_too);
   void check_free_space();
+  /// Of what lies below `directory`, which is about to be removed, nothing more is written.
+  void give_up(const std::string& directory);
 
  private:
   struct Incoming {

@@ -274,10 +274,13 @@ std::vector<QueueId> Store::queue_directories() {
 }
 
 void Store::remove_queue_directory(QueueId id) {
-  // First through the barrier: what was handed over before may still be on its way to these files.
-  // Refused at the end of the process: the tombstone makes the next start do it.
+  // First through the barrier: what was handed over before may still be on its way to these files,
+  // and a write that finds its directory gone would pass for a disk that fails. Refused at the end
+  // of the process: the tombstone makes the next start do it.
   (void)impl_->barrier->run(
       [impl = impl_.get(), path = queue_directory(id), transient = transient_directory(id)] {
+        impl->barrier->give_up(path);
+        impl->barrier->give_up(transient);
         impl->store_thread.run([impl, path, transient] {
           remove_tree(impl->files, path);
           remove_tree(impl->files, transient);

@@ -114,6 +114,30 @@ TEST(StorageFault, WhileTheDiskIsFullAppendsAreRefusedAndWaitersWaitThenAllGoesO
   w.check();
 }
 
+// Its directory goes on another thread: a write that came after would be taken for a failing disk.
+TEST(StorageFault, OfAQueueThatIsRemovedNothingMoreIsWritten) {
+  (void)set_log_level("off");
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  StorageWorld w(fs);
+  ASSERT_TRUE(w.start());
+  int touched = 0;
+  fs.set_fault([&](const std::string& k, const std::string& path) -> FileError {
+    touched += (k == "write" || k == "create") && path.find("/queues/") != std::string::npos;
+    return {};
+  });
+  ASSERT_TRUE(w.append(1));
+  bool done = false;
+  w.shard_store().when_durable([&] { done = true; });
+  w.turn();  // on its way, but not written
+  w.store().remove_queue_directory(QueueId{1});
+  w.round();
+  w.turn();
+  EXPECT_EQ(touched, 0);
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(w.store().disk_alarm());
+}
+
 TEST(StorageFault, LittleFreeSpaceRaisesTheAlarmAndHalfOfItRefusesAppends) {
   (void)set_log_level("off");
   FaultyFileSystem fs;
