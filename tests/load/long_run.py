@@ -84,6 +84,8 @@ def publisher(run):
         for e in w.poll(0.01):
             refuse_close(e)
             if isinstance(e, Confirm):
+                if not e.ok:
+                    raise Gone("a publish was refused")
                 waiting.settle(e)
     w.close()
 
@@ -215,6 +217,7 @@ def main():
                 run.faults.append("the broker ended with %d" % status)
         for t in threads:
             t.join(70)
+        run.faults += [line for line in broker.log().splitlines() if " error " in line][:5]
         part = max(1, len(samples) // 5)
         text = []
         for k, (what, allowed) in enumerate((("MiB", o.growth_mib), ("descriptors", GROWTH_DESCRIPTORS), ("threads", 0))):
