@@ -59,6 +59,12 @@ check('the log-in lasts for the tab, and is forgotten after it', async ({ browse
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByLabel('User').waitFor();
   equal(await page.evaluate(() => sessionStorage.getItem('tarrymq.authorization')), null, 'kept after the log-out');
+  // A look that comes due before the page is gone asks nobody: it would count as a failed log-in.
+  const late = await page.evaluate(async () => {
+    const { get } = await import(new URL('api.js', document.querySelector('script[type=module]').src).href);
+    return get('overview').catch((error) => error.message);
+  });
+  equal(late, 'You are logged out.', 'a call after the log-out');
   none(troubles);
 });
 

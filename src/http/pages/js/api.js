@@ -41,6 +41,8 @@ async function reason_of(response) {
 }
 
 export async function call(method, target, body, { signal, headers = {}, as = authorization } = {}) {
+  // A look that was due just after the log-out: the page is about to go, and its end is not awaited.
+  if (!as) throw new ApiError(401, 'You are logged out.');
   let response;
   try {
     response = await fetch('api/' + target, {
