@@ -115,15 +115,16 @@ void Redriving::go() {
 void Redriving::cancel() { stop(RedriveEnd::cancelled, "cancelled"); }
 
 void Redriving::stop(RedriveEnd how, std::string reason) {
+  const bool all_sent =
+      state_ == State::last_moves || state_ == State::last_barrier || state_ == State::done;
   // What was on its way when all had been sent may still be refused.
-  if (state_ == State::last_moves && end_ == RedriveEnd::completed && how == RedriveEnd::stopped) {
-    end_ = how;
-    reason_ = std::move(reason);
-  }
-  if (state_ == State::last_moves || state_ == State::last_barrier || state_ == State::done) return;
-  state_ = State::last_moves;
+  const bool refused_late =
+      state_ == State::last_moves && end_ == RedriveEnd::completed && how == RedriveEnd::stopped;
+  if (all_sent && !refused_late) return;
   end_ = how;
-  reason_ = std::move(reason);  // NOLINT(bugprone-use-after-move): the state says it was not
+  reason_ = std::move(reason);
+  if (all_sent) return;
+  state_ = State::last_moves;
   again();
 }
 
