@@ -5,7 +5,6 @@ no such header, and who may send one.
 import json
 import os
 import re
-import select
 import socket
 import ssl
 import sys
@@ -28,20 +27,6 @@ def connections(one):
     request = urllib.request.Request("http://127.0.0.1:%d/api/connections" % one.http,
                                      headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
     return json.loads(urllib.request.urlopen(request, timeout=DEADLINE_S).read())
-
-
-def log_text(one):
-    with open(one.log_path, errors="replace") as log:
-        return log.read()
-
-
-def logged(one, pattern, count=1):
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        if len(re.findall(pattern, log_text(one))) >= count:
-            return
-        select.select([], [], [], 0.05)
-    check(False, "the log has no %r: %s" % (pattern, one.log_end(5)))
 
 
 def ended(s):
@@ -93,12 +78,12 @@ def cut_anywhere():
 def what_is_no_such_header():
     with scratch() as folder, Broker(folder, *TRUSTED) as one:
         for header, why in BAD:
-            before = len(re.findall("bad PROXY header: .*" + why, log_text(one)))
+            before = one.log_count("bad PROXY header: .*" + why)
             with dial(one) as s:
                 s.sendall(header + START)
                 got = ended(s)
             check(got == b"", "%r was answered with %r" % (header, got))
-            logged(one, r"127\.0\.0\.1:\d+ refused: bad PROXY header: .*" + why, before + 1)
+            one.logged(r"127\.0\.0\.1:\d+ refused: bad PROXY header: .*" + why, before + 1)
         Client(one.amqp, before=GOOD[0][1]).close()
         check(one.stop() == 0, "no clean stop")
 
@@ -117,7 +102,7 @@ def cut_off_or_never_whole():
             s.sendall(GOOD[0][1][:-1])
             check(ended(s) == b"", "an answer")
         check(time.monotonic() - began >= 0.4, "closed early")
-        logged(one, "refused: no handshake within handshake_timeout_ms")
+        one.logged("refused: no handshake within handshake_timeout_ms")
         check(one.stop() == 0, "no clean stop")
 
 
@@ -127,8 +112,8 @@ def not_from_others():
             with dial(one) as s:
                 s.sendall(header + START)
                 check(ended(s) == b"", "it was answered")
-            logged(one, r"127\.0\.0\.1:\d+ refused: a PROXY header from an address that is not in "
-                        "proxy_protocol_trusted_sources", n + 1)
+            one.logged(r"127\.0\.0\.1:\d+ refused: a PROXY header from an address that is not in "
+                       "proxy_protocol_trusted_sources", n + 1)
         c = Client(one.amqp)   # who comes without one is served as ever
         check({s["peer_host"] for s in connections(one)} == {"127.0.0.1"}, "who is it?")
         c.close()
@@ -179,7 +164,7 @@ def before_tls():
                         check(False, "an unknown authority was trusted")
                     except ssl.SSLError:
                         pass
-            logged(one, r"192\.0\.2\.7:51000 refused: TLS handshake failed")
+            one.logged(r"192\.0\.2\.7:51000 refused: TLS handshake failed")
             check(one.stop() == 0, "no clean stop")
 
 
@@ -201,7 +186,7 @@ def failures_are_counted_for_each_client():
             for n in range(5):
                 check(comes_in(one, same), "%s is refused after %d failures" % (same, n))
                 check(not comes_in(one, bad, "wrong%d" % n), "a wrong password")
-            logged(one, re.escape(bad) + ": no log-in from there is heard for a while: 5 have failed")
+            one.logged(re.escape(bad) + ": no log-in from there is heard for a while: 5 have failed")
             check(not comes_in(one, same), "%s is not refused" % same)
             check(comes_in(one, other), "%s is refused" % other)
         for n in range(20):   # this machine's own clients are not counted

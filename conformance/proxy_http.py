@@ -5,11 +5,9 @@ for AMQP.
 import base64
 import os
 import re
-import select
 import socket
 import ssl
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from broker import Broker, free_ports, scratch  # noqa: E402
@@ -63,20 +61,6 @@ def status(one, before, password="guest"):
         return answer(s)[0]
 
 
-def log_text(one):
-    with open(one.log_path, errors="replace") as log:
-        return log.read()
-
-
-def logged(one, pattern, count=1):
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        if len(re.findall(pattern, log_text(one))) >= count:
-            return
-        select.select([], [], [], 0.05)
-    check(False, "the log has no %r: %s" % (pattern, one.log_end(5)))
-
-
 def here(address):
     return address is None or address[0].startswith("127.")
 
@@ -113,11 +97,11 @@ def cut_anywhere():
 def what_is_no_such_header():
     with scratch() as folder, Broker(folder, *TRUSTED) as one:
         for header, why in (*BAD, (request(), "no PROXY header at all")):
-            before = len(re.findall("bad PROXY header: .*" + why, log_text(one)))
+            before = one.log_count("bad PROXY header: .*" + why)
             with dial(one) as s:
                 s.sendall(header + request())
                 check(answer(s) is None, "%r was answered" % header)
-            logged(one, r"127\.0\.0\.1 refused: bad PROXY header: .*" + why, before + 1)
+            one.logged(r"127\.0\.0\.1 refused: bad PROXY header: .*" + why, before + 1)
         check(status(one, b"PROXY UNKNOWN\r\n") == 200, "no answer afterwards")
         check(one.stop() == 0, "no clean stop")
 
@@ -147,8 +131,8 @@ def not_from_others():
                     got = answer(s)
                     check(got and got[0] == 400 and b"http_proxy_protocol_trusted_sources" in got[1], "%s: %s" % (name, got))
                     check(answer(s) is None, "it goes on")
-                logged(one, r"127\.0\.0\.1 refused: a PROXY header from an address that is not in "
-                            "http_proxy_protocol_trusted_sources", n + 1)
+                one.logged(r"127\.0\.0\.1 refused: a PROXY header from an address that is not in "
+                           "http_proxy_protocol_trusted_sources", n + 1)
             check(status(one, b"") == 200, "who comes without one is not served")
             check(one.stop() == 0, "no clean stop")
 
@@ -190,7 +174,7 @@ def before_tls():
                         check(False, "TLS without a header")
                     except (ssl.SSLError, ConnectionError):
                         pass
-            logged(one, r"127\.0\.0\.1 refused: bad PROXY header: no PROXY header at all")
+            one.logged(r"127\.0\.0\.1 refused: bad PROXY header: no PROXY header at all")
             s = dial(one, https)
             s.sendall(GOOD[0][1])
             with ssl.create_default_context(cafile=ca.cert).wrap_socket(s, server_hostname="localhost") as secured:
@@ -222,7 +206,7 @@ def failures_are_counted_for_each_client():
                     check(not by_amqp(one, bad, "wrong"), "a wrong password")
                 else:
                     check(status(one, header(bad), "wrong%d" % n) == 401, "a wrong password")
-            logged(one, re.escape(bad) + ": no log-in from there is heard for a while: 5 have failed")
+            one.logged(re.escape(bad) + ": no log-in from there is heard for a while: 5 have failed")
             check(status(one, header(same)) == 401, "%s is not refused" % same)
             check(not by_amqp(one, same), "%s is not refused by AMQP" % same)
             check(status(one, header(other)) == 200, "%s is refused" % other)

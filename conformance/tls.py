@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import re
-import select
 import signal
 import socket
 import ssl
@@ -84,17 +83,6 @@ def refused(world, one, identity=None, credentials=None, **bounds):
     except (pika.exceptions.AMQPError, ssl.SSLError, OSError) as error:
         return error
     check(False, "the connection was accepted")
-
-
-def logged(one, pattern):
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        with open(one.log_path, errors="replace") as log:
-            found = re.search(pattern, log.read())
-        if found:
-            return found
-        select.select([], [], [], 0.05)
-    check(False, "the log has no %r: %s" % (pattern, one.log_end(5)))
 
 
 def request(world, one, method, path, body=None, headers=None):
@@ -199,7 +187,7 @@ def old_versions_are_refused(world):
             for version, good in (("-tls1", False), ("-tls1_1", False), ("-tls1_2", True), ("-tls1_3", True)):
                 said = s_client(one, version, "-cipher", "DEFAULT@SECLEVEL=0", port=port)
                 check(("Cipher is (NONE)" not in said) == good, "%s: %s" % (version, said[-400:]))
-        logged(one, r"TLS handshake failed: unsupported protocol")
+        one.logged(r"TLS handshake failed: unsupported protocol")
     with broker(world, "--tls-min-version", "1.3") as one:
         refused(world, one, maximum_version=ssl.TLSVersion.TLSv1_2)
         connect(world, one).close()
@@ -228,13 +216,13 @@ def certificates_when_wanted(world):
         refused(world, one, None, external)
         for identity, why in ((world.expired, "certificate has expired"), (world.forged, "unable to get local issuer")):
             refused(world, one, identity)
-            logged(one, "refused: TLS handshake failed: certificate verify failed: " + why)
+            one.logged("refused: TLS handshake failed: certificate verify failed: " + why)
 
 
 def certificates_when_required(world):
     with broker(world, "--tls-verify", "required", "--tls-ca", world.ca.cert) as one:
         refused(world, one)
-        logged(one, "refused: TLS handshake failed: peer did not return a certificate")
+        one.logged("refused: TLS handshake failed: peer did not return a certificate")
         for identity in (world.expired, world.forged):
             refused(world, one, identity)
         connect(world, one, world.client).close()
@@ -259,7 +247,7 @@ def external_is_who_the_certificate_says(world):
     with broker(world, *by_name(world)) as one:
         error = refused(world, one, world.nobody, external)
         check("Login was refused using authentication mechanism EXTERNAL" in str(error), "%r" % error)
-        logged(one, "log-in of user 'nobody-there' from 127.0.0.1 refused")
+        one.logged("log-in of user 'nobody-there' from 127.0.0.1 refused")
     for where, name in (("dns", "by-dns"), ("email", "by@mail.example"), ("uri", "urn:by-uri")):
         with broker(world, *by_name(world, where)) as one:
             for path, body in (("users/" + name, {"password": "x", "tags": ""}),
@@ -294,7 +282,7 @@ def a_certificate_for_each_name(world):
             for made in theirs.sign("made", "three.example", "DNS:three.example"):
                 os.rename(made, os.path.join(directory, "three.example" + os.path.splitext(made)[1]))
             one.process.send_signal(signal.SIGHUP)
-            logged(one, "AMQPS has read its certificates again")
+            one.logged("AMQPS has read its certificates again")
             check(subject_shown(one, "-servername", "three.example") == "three.example", "the new name")
 
 
@@ -313,16 +301,16 @@ def a_new_certificate_at_sighup(world):
             put(world.ca.sign("second", "second", LOCAL))
             check(subject_shown(one) == "server", "nothing changes before the signal")
             one.process.send_signal(signal.SIGHUP)
-            logged(one, "SIGHUP: AMQPS has read its certificates again")
-            logged(one, "SIGHUP: HTTPS has read its certificates again")
+            one.logged("SIGHUP: AMQPS has read its certificates again")
+            one.logged("SIGHUP: HTTPS has read its certificates again")
             check(subject_shown(one) == "second" and subject_shown(one, port=one.https) == "second", "the new certificate")
             connect(world, one).close()
             channel.queue_declare("still-there")   # who was connected stays so
             with open(cert, "w") as out:
                 out.write("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n")
             one.process.send_signal(signal.SIGHUP)
-            logged(one, r"SIGHUP: AMQPS goes on with the certificates it has: tls_cert = \".*s.crt\"")
-            logged(one, r"SIGHUP: HTTPS goes on with the certificates it has: tls_cert = \".*s.crt\"")
+            one.logged(r"SIGHUP: AMQPS goes on with the certificates it has: tls_cert = \".*s.crt\"")
+            one.logged(r"SIGHUP: HTTPS goes on with the certificates it has: tls_cert = \".*s.crt\"")
             check(subject_shown(one) == "second" and subject_shown(one, port=one.https) == "second", "it was kept")
             channel.queue_declare("still-there-2")
             early.close()
@@ -387,7 +375,7 @@ def what_is_not_tls(world):
                         while part := s.recv(4096):
                             got += part
                     check(b"AMQP" not in got and b"HTTP/1.1 2" not in got, "%r was answered with %r" % (first, got))
-        logged(one, "refused: TLS handshake failed: ")
+        one.logged("refused: TLS handshake failed: ")
         with socket.create_connection(("127.0.0.1", one.amqp), DEADLINE_S) as s:
             try:
                 context(world).wrap_socket(s, server_hostname="localhost")
@@ -398,7 +386,7 @@ def what_is_not_tls(world):
         with socket.create_connection(("127.0.0.1", one.amqps), DEADLINE_S) as s:   # says nothing
             s.recv(1)
         check(time.monotonic() - began >= 0.5, "closed early")
-        logged(one, "refused: no handshake within handshake_timeout_ms")
+        one.logged("refused: no handshake within handshake_timeout_ms")
         connect(world, one).close()
 
 

@@ -3,12 +3,10 @@
 broker has read its rules anew. With a broker and certificates of its own.
 """
 import os
-import select
 import signal
 import socket
 import ssl
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from broker import Broker, free_ports, scratch  # noqa: E402
@@ -40,16 +38,6 @@ def come(made, port, first, session=None):
         return answer, s.session_reused, s.session
 
 
-def logged(one, text):
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        with open(one.log_path, errors="replace") as log:
-            if text in log.read():
-                return
-        select.select([], [], [], 0.05)
-    check(False, "the log has no %r: %s" % (text, one.log_end(5)))
-
-
 def resumed(folder):
     ca = Authority(folder)
     cert, key = ca.sign("server", "server", LOCAL)
@@ -71,7 +59,7 @@ def resumed(folder):
                 kept.append((made, port, first, session))
         one.process.send_signal(signal.SIGHUP)
         for name in ("AMQPS", "HTTPS"):
-            logged(one, "SIGHUP: %s has read its certificates again" % name)
+            one.logged("SIGHUP: %s has read its certificates again" % name)
         for made, port, first, session in kept:
             _, again, session = come(made, port, first, session)
             check(not again, "port %d: a session outlived the rules it was made by" % port)

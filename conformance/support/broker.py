@@ -1,11 +1,15 @@
 """A broker of a test's own: build/release/tarrymq (or $TARRYMQ) on free ports, with a data directory that outlives restarts."""
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
 import tempfile
 import threading
+import time
+
+from report import check
 
 DEADLINE_S = 60
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -81,6 +85,17 @@ class Broker:
                 return "".join(log.readlines()[-lines:])
         except OSError:
             return ""
+
+    def log_count(self, pattern):
+        with open(self.log_path, errors="replace") as log:
+            return len(re.findall(pattern, log.read()))
+
+    def logged(self, pattern, count=1):
+        """Waits until the log has the pattern so many times; Fail if it never does."""
+        end = time.monotonic() + DEADLINE_S
+        while self.log_count(pattern) < count:
+            check(time.monotonic() < end, "the log has no %r: %s" % (pattern, self.log_end(5)))
+            select.select([], [], [], 0.05)
 
     def __enter__(self):
         self.start()
