@@ -3,13 +3,7 @@
 
 # Two ports that are free now, on one line.
 free_ports() {
-  /usr/bin/python3 - <<'PY'
-import socket
-held = [socket.socket() for _ in range(2)]
-for s in held:
-    s.bind(("127.0.0.1", 0))
-print(*(s.getsockname()[1] for s in held))
-PY
+  PYTHONPATH="$root/tests/support" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c 'import ports; print(*ports.free_ports(2))'
 }
 
 # start_broker LOGFILE FLAGS...: starts build/release/tarrymq in the background, waits for its ready line (60 s at most)

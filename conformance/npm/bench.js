@@ -4,11 +4,11 @@
 
 const {spawn} = require('node:child_process');
 const fs = require('node:fs');
-const net = require('node:net');
 const os = require('node:os');
 const path = require('node:path');
+const {freePort} = require('../support/ports.js');
 
-const DEADLINE_MS = 30000;
+const DEADLINE_MS = 60000;
 
 function check(condition, why) {
   if (!condition) throw new Error(why);
@@ -39,20 +39,11 @@ class Inbox {
   }
 }
 
-async function freePorts(count) {
-  const servers = await Promise.all(Array.from({length: count}, () => new Promise((resolve) => {
-    const server = net.createServer().listen(0, '127.0.0.1', () => resolve(server));
-  })));
-  const ports = servers.map((s) => s.address().port);
-  await Promise.all(servers.map((s) => new Promise((resolve) => s.close(resolve))));
-  return ports;
-}
-
 class Broker {
   static async open() {
     const broker = new Broker();
     broker.folder = fs.mkdtempSync(path.join(os.tmpdir(), 'tarrymq-conformance-'));
-    [broker.amqp, broker.http] = await freePorts(2);
+    [broker.amqp, broker.http] = [await freePort(), await freePort()];
     broker.url = `amqp://guest:guest@127.0.0.1:${broker.amqp}/%2F`;
     await broker.start();
     return broker;

@@ -2,23 +2,13 @@
 'use strict';
 const { spawn } = require('child_process');
 const fs = require('fs');
-const net = require('net');
 const os = require('os');
 const path = require('path');
+const { freePort: free_port } = require('../support/ports.js');
 
 const ROOT = path.resolve(__dirname, '..', '..');
 const PROGRAM = process.env.TARRYMQ || path.join(ROOT, 'build', 'release', 'tarrymq');
 const DEADLINE_MS = 60000;
-
-function free_port() {
-  return new Promise((found, failed) => {
-    const held = net.createServer().on('error', failed);
-    held.listen(0, '127.0.0.1', () => {
-      const { port } = held.address();
-      held.close(() => found(port));
-    });
-  });
-}
 
 class Broker {
   static async make(flags = []) {
@@ -56,7 +46,7 @@ class Broker {
   stop() {
     if (this.process.exitCode !== null) return Promise.resolve(this.process.exitCode);
     return new Promise((ended) => {
-      const timer = setTimeout(() => this.process.kill('SIGKILL'), 20000);
+      const timer = setTimeout(() => this.process.kill('SIGKILL'), DEADLINE_MS);
       this.process.removeAllListeners('exit');
       this.process.on('exit', (status) => { clearTimeout(timer); ended(status); });
       this.process.kill('SIGTERM');

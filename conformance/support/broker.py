@@ -3,16 +3,18 @@ import os
 import re
 import select
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-from report import check
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from ports import free_ports  # noqa: E402
+from report import check  # noqa: E402
 
 DEADLINE_S = 60
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.environ.get("TARRYMQ") or os.path.join(ROOT, "build", "release", "tarrymq")
 
 
@@ -21,16 +23,6 @@ alive = set()   # processes, for who must end at once
 
 class DidNotStart(Exception):
     pass
-
-
-def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in held]
-    for s in held:
-        s.close()
-    return ports
 
 
 class Broker:

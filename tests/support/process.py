@@ -3,23 +3,17 @@ import ctypes
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
+from ports import free_port
 from wire import Gone, Wire
 
 
 def end_with_parent():
     """In the child: SIGKILL when the test that started it ends, however that happens."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Broker:
