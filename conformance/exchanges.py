@@ -17,7 +17,7 @@ from wire_client import DEADLINE_S, Client, exchange_declare, queue_declare  # n
 from wire import Confirm, Delivery, Returned, short, table  # noqa: E402
 
 BROKER = None
-LATE_MS = 5000  # how late something may be on a busy machine
+LATE_MS = 30000  # how late something may be on a busy machine
 
 
 def connect():
@@ -29,6 +29,15 @@ def http(path, body=None):
                                      headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="},
                                      data=None if body is None else json.dumps(body).encode())
     return json.load(urllib.request.urlopen(request, timeout=DEADLINE_S))
+
+
+def cpu_seconds():
+    total = 0
+    tasks = "/proc/%d/task" % BROKER.process.pid
+    for task in os.listdir(tasks):
+        with open(os.path.join(tasks, task, "schedstat")) as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
 
 
 def depth(c, queue):
@@ -106,12 +115,12 @@ def consistent_hash_on_header_and_property(c):
         queues = [c.temp(), c.temp()]
         for queue in queues:
             c.bind(queue, name, "1")
-        for user in range(8):
+        for user in range(64):   # the queues' names are random: of fewer users all may now and then belong to one queue
             for key in range(5):
                 send(name, "user-%d" % user, "key-%d" % key)
         c.sync()
         counts = [depth(c, queue) for queue in queues]
-        check(sum(counts) == 40 and all(n % 5 == 0 for n in counts) and 0 not in counts, "%s: %s" % (name, counts))
+        check(sum(counts) == 320 and all(n % 5 == 0 for n in counts) and 0 not in counts, "%s: %s" % (name, counts))
     c.ask(40, 10, exchange_declare("ch-bad", "x-consistent-hash", {"hash-header": "a", "hash-property": "message_id"}), 406)
     c.ask(40, 10, exchange_declare("ch-bad", "x-consistent-hash", {"hash-property": "app_id"}), 406, "hash-property")
     c.ask(40, 10, exchange_declare("ch-header", "x-consistent-hash", {"hash-header": "other"}), 406, "inequivalent arg")
@@ -186,12 +195,13 @@ def topic_with_many_bindings(c):
     c.sync()
 
     def seconds(name, count):
-        began = time.monotonic()
+        """Of the broker's threads: what else the machine does is left out."""
+        began = cpu_seconds()
         for i in range(count):
             c.publish(1, name, "a.%d.c.d" % i, b"", persistent=False)
         c.flush()
         c.sync()
-        return time.monotonic() - began
+        return cpu_seconds() - began
 
     for name in ("t-few", "t-many"):
         seconds(name, 200)
@@ -207,10 +217,12 @@ def delays_by_milliseconds(c):
     queue = c.temp()
     c.bind(queue, "d1", "k")
     c.consume(1, queue, "t", no_ack=True)
+    # In one write: between two of them the delay of an earlier one might pass.
     began = time.monotonic()
     for ms in (400, 100, 250, 0, -50):
-        c.send_headers("d1", "k", {"x-delay": ms}, b"%d" % ms)
-    c.send("d1", "k", b"none")
+        c.publish(1, "d1", "k", b"%d" % ms, {"x-delay": ms}, persistent=False)
+    c.publish(1, "d1", "k", b"none", persistent=False)
+    c.flush()
     arrived = {}
     order = []
     while len(arrived) < 6:
@@ -237,13 +249,20 @@ def every_number_saturates(c):
         c.send_headers("d2", "", {"x-delay": raw}, raw)
     for raw in (b"b\x80", b"l" + struct.pack(">q", -2**63), b"s" + struct.pack(">h", -1), b"d" + struct.pack(">d", -0.5)):
         c.send_headers("d2", "", {"x-delay": raw}, b"now")
+    began = time.monotonic()
     c.send_headers("d2", "", {"x-delay": b"B\x1e"}, b"soon")
     c.send_headers("d2", "", {"x-delay": 20.5}, b"sooner")
     c.consume(1, queue, "t", no_ack=True)
     bodies = [c.next(Delivery).body for _ in range(6)]
-    check(bodies == [b"now"] * 4 + [b"sooner", b"soon"], "%s" % bodies)
-    waiting = http("queues/%2F/amq.delayed-d2")
-    check(waiting["messages"] == 9 and waiting["internal"], "listed: %s" % waiting)
+    check(bodies[:4] == [b"now"] * 4 and sorted(bodies[4:]) == [b"soon", b"sooner"], "%s" % bodies)
+    check(time.monotonic() - began >= 0.030, "early")
+    end = time.monotonic() + DEADLINE_S
+    while True:   # figures follow
+        waiting = http("queues/%2F/amq.delayed-d2")
+        if waiting["messages"] == 9:
+            break
+        check(time.monotonic() < end, "listed: %s" % waiting)
+    check(waiting["internal"], "listed: %s" % waiting)
     listed = http("queues/%2F/amq.delayed-d2/delayed")
     now = time.time() * 1000
     check(listed["total_count"] == 9 and all(now + 2e9 < m["due_at"] < 2.6e14 for m in listed["items"]), "listed: %s" % listed)
@@ -310,9 +329,9 @@ def expiration_begins_after_the_delay(c):
     queue = c.temp()
     c.bind(queue, "d-ttl")
     c.confirm(1)
+    c.consume(1, queue, "t", no_ack=True)   # before: it has 100 ms to be taken
     c.send("d-ttl", "", b"m", 1 << 13 | 1 << 8, table({"x-delay": 300}) + short("100"))
     confirmed(c)
-    c.consume(1, queue, "t", no_ack=True)
     check(c.next(Delivery).body == b"m", "it expired while it waited")
 
 
@@ -325,7 +344,7 @@ def mandatory_delayed(c):
     check(c.next(Returned) == (312, b"lost"), "not returned")
     confirmed(c)
     c.send_headers("d-m", "k", {"x-delay": 100}, b"kept", mandatory=True)
-    c.send_headers("d-m", "later", {"x-delay": 300}, b"later")  # bound before it is due
+    c.send_headers("d-m", "later", {"x-delay": 3000}, b"later")  # bound before it is due
     confirmed(c, 2)
     c.bind(queue, "d-m", "later")
     check(http("queues/%2F/amq.delayed-d-m")["messages"] <= 2, "the returned one waits")
@@ -361,7 +380,7 @@ def delayed_survives_a_kill(c):
     began = time.time()
     count = 600
     for i in range(count):  # a third is due before or around the kill
-        ms = 30000 if i % 3 == 0 else 1 + i if i % 3 == 1 else 1500
+        ms = 3600000 if i % 3 == 0 else 1 + i if i % 3 == 1 else 1500
         c.publish(1, "d-kill", "k", b"%d %d" % (i, ms), {"x-delay": ms})
     c.flush()
     confirmed(c, count)
@@ -381,7 +400,9 @@ def delayed_survives_a_kill(c):
         again.ack(1, d.tag)
     again.sync()
     check(sorted(got) == due, "doubled or lost: %d, %d different" % (len(got), len(set(got))))
-    check(http("queues/%2F/amq.delayed-d-kill")["messages"] == count - len(due), "waiting after the restart")
+    end = time.monotonic() + DEADLINE_S
+    while http("queues/%2F/amq.delayed-d-kill")["messages"] != count - len(due):
+        check(time.monotonic() < end, "waiting after the restart")
     check(again.depth(1, "q-kill") == 0, "more in the queue")
     again.call(1, 40, 20, b"\0\0" + short("d-kill") + b"\0", (40, 21))
     again.call(1, 50, 40, b"\0\0" + short("q-kill") + b"\0", (50, 41))
@@ -426,10 +447,11 @@ def dedup_in_an_exchange(c):
         c.send_headers("dd", "k", {"id": "x"}, b"x", mandatory=True)
     c.send_headers("dd", "k", {"id": "y", "x-cache-ttl": 60000}, b"y", mandatory=True)
     confirmed(c, 6)
-    check(time.monotonic() - began > 0.2 or (depth(c, one), depth(c, two)) == (2, 2), "%d, %d" % (depth(c, one), depth(c, two)))
+    taken = time.monotonic()   # all six were, by now
+    check(taken - began > 0.2 or (depth(c, one), depth(c, two)) == (2, 2), "%d, %d" % (depth(c, one), depth(c, two)))
     check(not [e for e in c.kept if isinstance(e, Returned)], "a duplicate was returned")
     before = depth(c, one)
-    while time.monotonic() - began < 0.25:  # until the cache has forgotten x
+    while time.monotonic() - taken < 0.25:  # until the cache has forgotten x
         c.sync()
     c.send_headers("dd", "k", {"id": "x"}, b"x")
     c.send_headers("dd", "k", {"id": "y"}, b"y")
