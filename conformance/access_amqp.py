@@ -17,7 +17,7 @@ from report import Report, check  # noqa: E402
 from wire_client import Client, exchange_declare, publish_args, queue_declare  # noqa: E402
 from wire import Closed, Delivery, Gone, short, table  # noqa: E402
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 ALL, NONE = ".*", "^$"
 # Users who lack one right, and one who has none of them (but may open the vhost).
 USERS = {"all": (ALL, ALL, ALL), "no-configure": (NONE, ALL, ALL), "no-write": (ALL, NONE, ALL), "no-read": (ALL, ALL, NONE),
@@ -234,10 +234,10 @@ def names_write_no_log_lines(world):
     """A name with a line end in it is no way to write into the log."""
     said, _ = told(world.broker.amqp, user="x\n2026-01-01T00:00:00.000+0000 info main: forged\x1b[2J", password="y")
     check(said, "logged in")
+    world.broker.logged(r"\\x0a2026-01-01.*refused")
     with open(world.broker.log_path, errors="replace") as log:
         lines = log.read().split("\n")
     check(not any(line.startswith("2026-01-01") or "\x1b" in line for line in lines), "a forged line: %s" % lines[-5:])
-    check(any("\\x0a2026-01-01" in line and "refused" in line for line in lines), "no line of it: %s" % lines[-5:])
 
 
 def vhosts(world):

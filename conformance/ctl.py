@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
@@ -36,6 +37,20 @@ class World:
         return json.loads(self.run("--format", "json", *words)[0])
 
 
+def until(what, look, holds):
+    """What look() gives as soon as it holds: figures and lists follow what a client was told."""
+    end = time.monotonic() + 60
+    while not holds(seen := look()):
+        check(time.monotonic() < end, "%s: %s" % (what, seen))
+        time.sleep(0.02)
+    return seen
+
+
+def counted(world, queue, key, count):
+    until("%s of %s: %d" % (key, queue, count), lambda: world.json("list_queues", "name", key),
+          lambda rows: {"name": queue, key: count} in rows)
+
+
 def status_and_checks(world):
     out, _ = world.run("status")
     for word in ("TarryMQ", "Up for", "Queues", "Memory", "amqp 127.0.0.1:%d" % world.broker.amqp):
@@ -56,6 +71,7 @@ def queues(world):
     world.run("declare_queue", "other", "--type", "quorum")
     world.run("publish", "work", "hello", "--properties", '{"headers": {"k": 1}}')
     world.run("publish", "work", "-", stdin="from stdin")
+    counted(world, "work", "messages", 2)
     out, _ = world.run("list_queues", "name", "messages")
     lines = out.splitlines()
     check(lines[0].split() == ["name", "messages"] and ["work", "2"] in [line.split() for line in lines], out)
@@ -66,7 +82,7 @@ def queues(world):
     check([m["payload"] for m in got] == ["hello", "from stdin"], got)
     world.run("get", "work", "--mode", "take")
     world.run("purge_queue", "work", "other")
-    check({"name": "work", "messages": 0} in world.json("list_queues", "name", "messages"), "purged")
+    counted(world, "work", "messages", 0)
     world.run("publish", "nowhere", "x", status=REFUSED)
     world.run("declare_exchange", "topic", "news")
     world.run("bind", "news", "work", "a.#")
@@ -160,16 +176,16 @@ def definitions(world):
 def connections(world):
     import pika
     opened = [pika.BlockingConnection(pika.URLParameters(world.broker.url)) for _ in range(2)]
-    names = [c["name"] for c in world.json("list_connections")]
-    check(len(names) == 2, names)
+    names = [c["name"] for c in until("two connections", lambda: world.json("list_connections"), lambda rows: len(rows) == 2)]
     world.run("close_connection", names[0], "night work")
     world.run("close_all_connections", "--of-user", "guest")
     for connection in opened:
         try:
-            connection.process_data_events(time_limit=20)
+            connection.process_data_events(time_limit=60)
             raise Fail("still there")
         except pika.exceptions.ConnectionClosedByBroker as closed:
             check(closed.reply_code == 320, closed)
+    until("both are gone", lambda: world.json("list_connections"), lambda rows: not rows)
     world.run("close_connection", names[0], status=NOT_FOUND)
     world.run("list_channels")
     world.run("list_consumers")
@@ -190,8 +206,9 @@ def retries(world):
     world.run("publish", "r", "m")
     world.run("retry_set", "r", "--min", "100000")
     world.run("get", "r", "--mode", "reject")
-    waiting = world.json("list_delayed", "r")
-    check(len(waiting) == 1 and waiting[0]["attempt"] == 1, waiting)
+    waiting = until("one waits", lambda: world.json("list_delayed", "r"), lambda rows: len(rows) == 1)
+    check(waiting[0]["attempt"] == 1, waiting)
+    counted(world, "r", "messages_delayed", 1)
     out, _ = world.run("retry", "r")
     check("so far: 1 began to wait, 0 came due, 0 postponed, 1 wait now" in out and "dead-lettered: none" in out, out)
     waiting = world.json("list_delayed", "r")[0]
@@ -212,10 +229,11 @@ def redrives(world):
     for i in range(3):
         world.run("publish", "origin", "m%d" % i)
     world.run("get", "origin", "-n", "3", "--mode", "dead-letter")
+    counted(world, "dead", "messages_ready", 3)
     check(world.json("redrive", "dead", "--dry-run") == {"matched": 3}, "dry run")
     world.run("redrive", "dead", "--wait")
-    counts = {q["name"]: q["messages_ready"] for q in world.json("list_queues", "name", "messages_ready")}
-    check(counts["origin"] == 3 and counts["dead"] == 0, counts)
+    counted(world, "origin", "messages_ready", 3)
+    counted(world, "dead", "messages_ready", 0)
     check(len(world.json("list_redrives")) == 1, "listed")
     world.run("redrive_status", "no-such", status=NOT_FOUND)
     out, err = world.run("redrive", "origin", "--target", "nowhere", "--wait", status=REFUSED)

@@ -65,6 +65,15 @@ class World:
             return answer.read().decode()
 
 
+def until(what, look, holds):
+    """What look() gives as soon as it holds: figures and lists follow what a client was told."""
+    end = time.monotonic() + 60
+    while not holds(seen := look()):
+        check(time.monotonic() < end, "%s: %s" % (what, seen))
+        time.sleep(0.05)
+    return seen
+
+
 def admin_lists(world):
     for what in ("users", "vhosts", "connections", "exchanges", "bindings", "permissions", "channels", "parameters",
                  "consumers", "queues", "policies", "operator_policies", "vhost_limits", "nodes"):
@@ -112,7 +121,7 @@ def admin_messages(world):
     check("second" in world.admin("get", "queue=a q", "count=2", "ackmode=ack_requeue_false"), "get takes nothing")
     world.admin("publish", "routing_key=a q", "payload=third")
     world.admin("purge", "queue", "name=a q")
-    check(world.rows("queues", "name", "messages")[0]["messages"] == 0, "purge left something")
+    until("purge left something", lambda: world.rows("queues", "name", "messages"), lambda rows: rows[0]["messages"] == 0)
 
 
 def admin_definitions(world):
@@ -135,11 +144,12 @@ def admin_closes_connections(world):
     import pika
     connection = pika.BlockingConnection(pika.URLParameters(world.broker.url))
     connection.channel()
-    name = world.rows("connections", "name")[0]["name"]
-    check(len(world.rows("channels")) == 1, "channels")
+    [client] = until("one connection", lambda: world.rows("connections", "name"), lambda rows: len(rows) == 1)
+    until("one channel", lambda: world.rows("channels"), lambda rows: len(rows) == 1)
+    name = client["name"]
     world.admin("close", "connection", "name=" + name)
     try:
-        connection.process_data_events(time_limit=20)
+        connection.process_data_events(time_limit=60)
         raise Fail("the connection is still there")
     except pika.exceptions.ConnectionClosedByBroker as closed:
         check(closed.reply_code == 320, "code %d" % closed.reply_code)
@@ -157,15 +167,18 @@ def fields_of_what_is_open(world):
         channel.basic_publish("", queue, b"m", stamped)
     channel.basic_consume(queue, lambda *_: None, consumer_tag="c", arguments={"x-priority": 7})
     connection.process_data_events(0)
-    end = time.monotonic() + 20
-    while True:
+    def look():
         of = {what: json.loads(world.get("/api/" + what)) for what in ("connections", "channels", "consumers")}
-        one = json.loads(world.get("/api/queues/%2F/" + queue))
-        stats = of["channels"][0]["message_stats"] if of["channels"] else {}
-        if one["messages_unacknowledged"] == 1 and one["consumer_capacity"] < 1 and stats.get("deliver") == 1:
-            break
-        check(time.monotonic() < end, "%s %s" % (of, one))
-        time.sleep(0.05)
+        return of, json.loads(world.get("/api/queues/%2F/" + queue))
+
+    def settled(seen):
+        of, one = seen
+        return (all(len(of[what]) == 1 for what in of) and of["channels"][0]["message_stats"].get("deliver") == 1 and
+                one["messages_unacknowledged"] == 1 and one["message_bytes_persistent"] == 3 and one["consumer_capacity"] < 1 and
+                one.get("head_message_timestamp") and of["connections"][0]["send_pend"] == 0)
+
+    of, one = until("all is counted", look, settled)
+    stats = of["channels"][0]["message_stats"]
     client = of["connections"][0]
     check(client["host"] == "127.0.0.1" and client["port"] == world.broker.amqp, client)
     check(client["recv_cnt"] > 0 and client["send_cnt"] > 0 and client["send_pend"] == 0, client)
@@ -197,6 +210,7 @@ def nagios_checks(world):
     world.admin("declare", "queue", "name=watched", "durable=true")
     for i in range(3):
         world.admin("publish", "routing_key=watched", "payload=m")
+    until("three messages", lambda: world.rows("queues", "name", "messages"), lambda rows: {"name": "watched", "messages": 3} in rows)
     nagios(world, "aliveness")
     nagios(world, "overview")
     nagios(world, "overview", "-c", "2,-1,-1", status=2)

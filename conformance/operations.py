@@ -213,7 +213,7 @@ def drain(folder):
             check(closed.reply_code == 320, closed)
         state = wait_for("drained", lambda: (lambda s: s if s["state"] == "drained" else None)(ctl(broker, "drain_status")))
         check(state["connections"] == 0 and state["closed"] == 1, state)
-        check(api(broker, "/api/queues/%2F/q")[1]["messages_ready"] == 1, "what was held is not ready again")
+        wait_for("what was held is ready again", lambda: api(broker, "/api/queues/%2F/q")[1]["messages_ready"] == 1)
         check(broker.stop() == 0, "the drained broker did not end well")
         broker.start()   # a start is the way back
         connect(broker).close()
