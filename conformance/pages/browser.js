@@ -13,7 +13,7 @@ function program() {
   return found;
 }
 
-const start = () => chromium.launch({ executablePath: program(), args: ['--no-sandbox', '--force-color-profile=srgb'] });
+const start = () => chromium.launch({ executablePath: program(), args: ['--no-sandbox', '--force-color-profile=srgb'], timeout: 120000 });
 
 const TYPES = { '.js': 'text/javascript', '.mjs': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.html': 'text/html; charset=utf-8' };
 
@@ -37,7 +37,7 @@ async function open(browser, base, { size = 'wide', scheme = 'light', expect_sta
   const context = await browser.newContext({ viewport: SIZES[size], colorScheme: scheme, reducedMotion: 'reduce', timezoneId: 'UTC' });
   const page = await context.newPage();
   const troubles = [];
-  page.setDefaultTimeout(20000);
+  page.setDefaultTimeout(60000);
   page.on('pageerror', (error) => troubles.push(`script: ${error.message}`));
   page.on('console', (message) => {
     // A refused call of the API is told by the page; Chromium tells it on the console too.

@@ -23,7 +23,7 @@ class Api {
 }
 
 /** Waits until look() gives something true; every wait has an end. */
-async function until(what, look, ms = 30000) {
+async function until(what, look, ms = 60000) {
   const end = Date.now() + ms;
   for (;;) {
     const found = await look();
