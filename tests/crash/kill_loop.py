@@ -19,12 +19,14 @@ Prints one line a round and a last line `PASS ...` or `FAIL ...`; the exit statu
 """
 import argparse
 import collections
+import json
 import os
 import random
 import shutil
 import sys
 import threading
 import time
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from process import Broker  # noqa: E402
@@ -198,17 +200,27 @@ def mover(port, ledger, stop):
         pass
 
 
-def drain(port, ledger):
-    """Everything that is left, by queue; waits until the retries are back, too."""
+def left(broker):
+    """How many messages are anywhere in the broker, waiting or on its way."""
+    request = urllib.request.Request(
+        "http://127.0.0.1:%d/api/queues?columns=messages,messages_delayed,messages_dead_lettering" % broker.http,
+        headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return sum(sum(queue.values()) for queue in json.load(answer))
+
+
+def drain(broker, ledger):
+    """Everything that is left, by queue; waits until retries, expiries and dead letters are through, too."""
     seen = collections.defaultdict(list)
-    w = Wire(port)
+    w = Wire(broker.port)
     w.open()
     w.qos(1, 0)
     for q in (WORK, PRIO, DEAD, LEFT, RIGHT, TTL, EXPIRED, STAGE1, STAGE2):
         w.consume(1, q, tag=q)
     quiet = time.monotonic() + 1.5
+    end = time.monotonic() + 120
     events = w.take_early()
-    while time.monotonic() < quiet:
+    while time.monotonic() < quiet or (left(broker) > 0 and time.monotonic() < end):
         for e in events:
             if isinstance(e, Delivery):
                 n = number(e.body)
@@ -309,7 +321,7 @@ def main():
                      len(ledger.faults)), flush=True)
             if ledger.faults:
                 break
-        seen = drain(broker.port, ledger)
+        seen = drain(broker, ledger)
         check(ledger, seen)
         kill_it(broker, ledger)
         whole(broker, ledger)

@@ -111,7 +111,7 @@ def untable(b, o=0):
 
 
 class Wire:
-    def __init__(self, port, host="127.0.0.1", timeout=5.0, channel_max=100, vhost="/", user="guest", password="guest",
+    def __init__(self, port, host="127.0.0.1", timeout=60.0, channel_max=100, vhost="/", user="guest", password="guest",
                  capabilities=None, before=b""):
         """`before`: bytes that come before AMQP, as a proxy's."""
         try:
@@ -150,7 +150,7 @@ class Wire:
             data, self.out = bytes(self.out), bytearray()
             self._write(data)
 
-    def call(self, ch, cls, mid, args, answer, timeout=10.0):
+    def call(self, ch, cls, mid, args, answer, timeout=60.0):
         self.method(ch, cls, mid, args)
         return self.expect(ch, *answer, timeout=timeout)
 
@@ -169,7 +169,7 @@ class Wire:
 
     # -- reading
 
-    def expect(self, ch, cls, mid, timeout=10.0):
+    def expect(self, ch, cls, mid, timeout=60.0):
         end = time.monotonic() + timeout
         while True:
             answer = None
