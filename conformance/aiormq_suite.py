@@ -30,7 +30,7 @@ def suite(report, folder):
     sources.edit(tree, [("for name, url in amqp_urls.items():", 'for name, url in [("amqp", AMQP_URL)]:')],
                  "tests/conftest.py")
     describe(tree)
-    pytest_suite.run(report, tree, ["tests"], os.path.join(HERE, "skips", "aiormq.txt"), 280,
+    pytest_suite.run(report, tree, ["tests"], os.path.join(HERE, "skips", "aiormq.txt"), 450,
                      {"AMQP_URL": sys.argv[1], "TEST_QUICK": "1", "PYTEST_ADDOPTS": "-p aiomisc_pytest -o asyncio_mode=auto"},
                      [os.path.join(HERE, "aiormq")])
 

@@ -40,7 +40,7 @@ def suite(report, folder):
             report.say("SKIP", name, reason)
             tests.remove(name)
     done = subprocess.run(
-        ["timeout", "-k", "5", "120", binary, "-test.v", "-test.timeout", "110s", "-test.run", "^(%s)$" % "|".join(tests)],
+        ["timeout", "-k", "5", "400", binary, "-test.v", "-test.timeout", "390s", "-test.run", "^(%s)$" % "|".join(tests)],
         cwd=ours, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = done.stdout.decode(errors="replace")

@@ -13,7 +13,7 @@ import sources  # noqa: E402
 from report import play  # noqa: E402
 
 SCRIPTS = ("04_anyevent.t", "05_multi_channel.t", "06_close.t")
-SCRIPT_S = 100
+SCRIPT_S = 200
 
 
 def suite(report, folder):

@@ -159,7 +159,7 @@ def refused(s, code, pattern=""):
 
 
 def half_open(folder):
-    with Broker(folder, "--handshake-timeout-ms", "2000") as broker:
+    with Broker(folder, "--handshake-timeout-ms", "5000") as broker:   # the neighbour must make it, on a busy machine too
         with Neighbour(broker):
             before = resident(broker)
             silent = [socket.create_connection(("127.0.0.1", broker.amqp), DEADLINE_S) for _ in range(1000)]
@@ -172,7 +172,7 @@ def half_open(folder):
 
 def slow_handshakes(folder):
     """A byte now and then keeps nobody's place: the time counts from the beginning."""
-    with Broker(folder, "--handshake-timeout-ms", "1500") as broker:
+    with Broker(folder, "--handshake-timeout-ms", "5000") as broker:
         with Neighbour(broker):
             before = resident(broker)
             slow = [socket.create_connection(("127.0.0.1", broker.amqp), DEADLINE_S) for _ in range(200)]
@@ -201,8 +201,7 @@ def too_many(folder):
         for s in crowd:
             s.close()
         wait_for("room again", lambda: try_client(broker))
-        with open(broker.log_path) as log:
-            check("connections_max is 50" in log.read(), "no word in the log")
+        broker.logged("connections_max is 50")
 
 
 def try_client(broker):

@@ -15,7 +15,7 @@ import sources  # noqa: E402
 from report import Skip, check, play, skip_list  # noqa: E402
 
 JARS = ["amqp-client", "junit4", "hamcrest-all", "mockito-core", "slf4j-api", "slf4j-nop", "hamcrest"]
-SUITE_S = 330
+SUITE_S = 500
 PACKAGE = "com/rabbitmq/client/test/functional"
 # Not to be compiled here, or without tests of its own.
 NO_CLASSES = ("Metrics", "FunctionalTests", "ExchangeDeletePredeclared", "Nowait")

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 from broker import Broker, free_ports, scratch  # noqa: E402
 from report import Fail, Report, check  # noqa: E402
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 def until(connection, what, holds):

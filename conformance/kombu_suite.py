@@ -15,7 +15,7 @@ from report import play  # noqa: E402
 def suite(report, folder):
     url = urllib.parse.urlparse(sys.argv[1])
     tree = sources.unpack("kombu", folder)
-    pytest_suite.run(report, tree, ["t/integration/test_py_amqp.py"], os.path.join(HERE, "skips", "kombu.txt"), 100,
+    pytest_suite.run(report, tree, ["t/integration/test_py_amqp.py"], os.path.join(HERE, "skips", "kombu.txt"), 300,
                      {"RABBITMQ_HOST": url.hostname, "RABBITMQ_5672_TCP": str(url.port)})
 
 

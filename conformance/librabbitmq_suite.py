@@ -15,7 +15,7 @@ from report import check, play  # noqa: E402
 
 def example(build, name, *arguments):
     done = subprocess.run([os.path.join(build, "examples", name), *map(str, arguments)], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     check(done.returncode == 0, "%s ended with %d: %s" % (name, done.returncode, done.stdout[-200:]))
     return done.stdout.decode(errors="replace")
 
@@ -80,8 +80,8 @@ def suite(report, folder):
     sources.run(["cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DRUN_SYSTEM_TESTS=ON", "-DENABLE_SSL_SUPPORT=OFF",
                  "-DBUILD_TOOLS=OFF", "-DBUILD_EXAMPLES=ON", "-DCMAKE_BUILD_TYPE=Debug"], 60)
     sources.run(["cmake", "--build", build, "-j", "2"], 200)
-    done = subprocess.run(["ctest", "--timeout", "60", "--output-on-failure"], cwd=build, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=150)
+    done = subprocess.run(["ctest", "--timeout", "120", "--output-on-failure"], cwd=build, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     output = done.stdout.decode(errors="replace")
     results = re.findall(r"Test +#\d+: (\S+) \.+ *(\S+)", output)
     if not any(name == "basic" for name, _ in results):

@@ -10,7 +10,7 @@ import sys
 import pika
 
 URL = sys.argv[1]
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 class Fail(Exception):

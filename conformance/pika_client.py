@@ -9,7 +9,7 @@ import time
 import pika
 import pika.exceptions
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 EXAMPLE_DELAYS_MS = (50, 100, 200, 400, 800)
 
 

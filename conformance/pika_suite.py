@@ -20,7 +20,7 @@ def suite(report, folder):
     # A test's own time limit of 15 s is for a machine that has nothing else to do.
     sources.edit(tree, [("TEST_TIMEOUT = 15", "TEST_TIMEOUT = 60"), ("host='localhost'", "host='%s'" % url.hostname)], base)
     pytest_suite.run(report, tree, [blocking, "tests/acceptance/async_adapter_tests.py"],
-                     os.path.join(HERE, "skips", "pika.txt"), 140)
+                     os.path.join(HERE, "skips", "pika.txt"), 400)
 
 
 play("pika-suite", suite)

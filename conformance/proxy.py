@@ -19,7 +19,7 @@ from report import Report, check  # noqa: E402
 from wire_client import Client  # noqa: E402
 from wire import Gone  # noqa: E402
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 TRUSTED = ("--proxy-protocol-trusted-sources", "10.0.0.0/8, 127.0.0.0/8", "--default-user-loopback-only", "false")
 
 

@@ -35,7 +35,7 @@ def suite(report, folder):
         put_certificates(authority, tree)
         with Broker(home, "--amqps-port", str(amqps), "--tls-cert", cert, "--tls-key", key, "--tls-ca", authority.cert,
                     "--tls-verify", "peer") as broker:
-            pytest_suite.run(report, tree, ["t/integration"], os.path.join(HERE, "skips", "py-amqp.txt"), 100,
+            pytest_suite.run(report, tree, ["t/integration"], os.path.join(HERE, "skips", "py-amqp.txt"), 300,
                              {"RABBITMQ_HOST": "127.0.0.1", "RABBITMQ_5672_TCP": str(broker.amqp),
                               "RABBITMQ_5671_TCP": str(amqps)})
 

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(HERE, "support"))
 from broker import Broker, scratch  # noqa: E402
 from report import Report, check, one_line  # noqa: E402
 
-DEADLINE_S = 40
+DEADLINE_S = 120
 RETRY_DELAYS_S = (0.2, 0.4, 0.8)   # of the strategy in symfony/app.php
 APP = os.path.join(HERE, "symfony", "app.php")
 

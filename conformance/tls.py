@@ -24,7 +24,7 @@ from broker import PROGRAM, Broker, free_ports, scratch  # noqa: E402
 from certificates import Authority  # noqa: E402
 from report import Report, Skip, check  # noqa: E402
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 LOCAL = "DNS:localhost,IP:127.0.0.1"
 
 
@@ -365,7 +365,7 @@ def settings_that_cannot_work(world):
 
 def what_is_not_tls(world):
     """Bytes of other kinds at the TLS ports, TLS at the plain one: closed, and the next client is served."""
-    with broker(world, "--handshake-timeout-ms", "500") as one:
+    with broker(world, "--handshake-timeout-ms", "3000") as one:   # time enough for who means it
         for port in (one.amqps, one.https):
             for first in (b"AMQP\0\0\x09\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"x" * 100, b"\0" * 5):
                 with socket.create_connection(("127.0.0.1", port), DEADLINE_S) as s:
@@ -385,7 +385,7 @@ def what_is_not_tls(world):
         began = time.monotonic()
         with socket.create_connection(("127.0.0.1", one.amqps), DEADLINE_S) as s:   # says nothing
             s.recv(1)
-        check(time.monotonic() - began >= 0.5, "closed early")
+        check(time.monotonic() - began >= 3, "closed early")
         one.logged("refused: no handshake within handshake_timeout_ms")
         connect(world, one).close()
 
@@ -415,12 +415,10 @@ def hello_byte_by_byte(world):
 
 
 def unfinished_handshakes_do_not_hold_up_a_stop(world):
-    with broker(world) as one:
+    with broker(world, "--handshake-timeout-ms", "600000") as one:
         held = [socket.create_connection(("127.0.0.1", port), DEADLINE_S) for port in (one.amqps, one.https) for _ in range(5)]
         connect(world, one).close()
-        began = time.monotonic()
-        check(one.stop() == 0, "no clean stop")
-        check(time.monotonic() - began < DEADLINE_S, "it waited for them")
+        check(one.stop() == 0, "no clean stop: it waited for them")
         for s in held:
             s.close()
 

@@ -13,7 +13,7 @@ from broker import Broker, free_ports, scratch  # noqa: E402
 from certificates import Authority  # noqa: E402
 from report import Report, check  # noqa: E402
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 LOCAL = "DNS:localhost,IP:127.0.0.1"
 AMQP = b"AMQP\0\0\x09\x01"
 HTTP = b"GET /api/whoami HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -16,7 +16,7 @@ import pika.exceptions
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 from report import Fail, Report, check  # noqa: E402
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 BUCKETS_MS = (60, 120, 240)   # what a policy "first 60, doubled, three retries" makes
 WAIT_MS = 80
 PERSISTENT = 2
@@ -207,12 +207,12 @@ def changed_ttl(connection):
     """A worker that comes with another delay is told with 406 which argument it is, and what was is left as it was."""
     with Names(connection, "ttl") as names:
         queue = names.queue("received")
-        wait = names.queue("received.retry", x_message_ttl=5000, x_dead_letter_exchange="", x_dead_letter_routing_key=queue)
+        wait = names.queue("received.retry", x_message_ttl=3600000, x_dead_letter_exchange="", x_dead_letter_routing_key=queue)
         send(names.channel, wait, b"waits")
         for arguments, named in (
-                ({"x-message-ttl": 6000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}, "x-message-ttl"),
-                ({"x-message-ttl": 5000, "x-dead-letter-exchange": ""}, "x-dead-letter-routing-key"),
-                ({"x-message-ttl": 5000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue,
+                ({"x-message-ttl": 3600001, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}, "x-message-ttl"),
+                ({"x-message-ttl": 3600000, "x-dead-letter-exchange": ""}, "x-dead-letter-routing-key"),
+                ({"x-message-ttl": 3600000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue,
                   "x-max-length": 5}, "x-max-length")):
             channel = connection.channel()
             try:

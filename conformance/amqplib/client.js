@@ -6,7 +6,7 @@ const url = process.argv[2];
 const packageName = process.argv[3] || 'amqplib';
 const amqp = require(packageName);
 
-const DEADLINE_MS = 20000;
+const DEADLINE_MS = 60000;
 const RETRY = {limit: 5, min: 50, multiplier: 2, max: 3000};
 const EXAMPLE_DELAYS_MS = [50, 100, 200, 400, 800];
 

@@ -6,7 +6,7 @@ const fs = require('fs');
 const path = require('path');
 const amqp = require('amqplib');
 
-const DEADLINE_MS = 20000;
+const DEADLINE_MS = 60000;
 const HOUR_MS = 3600000;
 
 function within(promise, what) {
