@@ -87,7 +87,7 @@ check('several queues are deleted at once, after one question', async (world) =>
   await page.getByLabel('All rows of this page').check();
   await button(page, 'Delete …').click();
   await in_dialog(page, 'Delete them').click();
-  await page.getByText('3 queue(s) deleted').waitFor();
+  await page.getByText('3 queues deleted').waitFor();
   expect(await gone(world.api, 'heap.1'), 'they are still there');
   none(troubles);
 });
@@ -241,7 +241,7 @@ check('dead letters are redriven to where they died, and a queue moved to anothe
   await button(page, 'Redrive').first().click();
   const dialog = page.locator('dialog');
   await in_dialog(page, 'How many would it be?').click();
-  await dialog.getByText(`${before} message(s)`).waitFor();
+  await dialog.getByText(`${before} message`).waitFor();
   await dialog.getByLabel('At most').fill('3');
   await in_dialog(page, 'Redrive').click();
   await page.getByRole('heading', { name: 'Dead letters' }).waitFor();

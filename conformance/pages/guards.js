@@ -84,4 +84,44 @@ check('while the broker is away the pages say so, and go on by themselves when i
   await page.locator('tbody tr').first().waitFor();
 });
 
+check('a call that never ends does not go unseen', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base);
+  await page.clock.install();
+  await log_in(page, base);
+  await page.goto(base + '/#/queues');
+  await page.locator('tbody tr').first().waitFor();
+  const held = [];
+  await page.route(/\/api\//, (route) => held.push(route));   // as from a process that stands still
+  await page.clock.fastForward(6000);                         // the next looks are due: they hang
+  const end = Date.now() + 20000;
+  while (held.length === 0 && Date.now() < end) await page.evaluate(() => new Promise((go) => requestAnimationFrame(go)));
+  expect(held.length > 0, 'nothing was asked');
+  await page.clock.fastForward(20000);
+  await page.getByText('The broker does not answer; what is shown is from').waitFor();
+  await page.getByText('It is asked again every 2 s.').waitFor();
+  expect(await page.locator('tbody tr').count() > 0, 'the last figures are gone');
+  await page.unroute(/\/api\//);
+  await page.clock.fastForward(6000);
+  await page.getByText('The broker does not answer').first().waitFor({ state: 'detached' });
+  none(troubles);
+});
+
+check('after a log-out nobody finds a question that another one began', async ({ browser, base, api }) => {
+  await api.call('PUT', 'users/leaver', { password: 'first', tags: 'administrator' });
+  await api.call('PUT', 'permissions/%2F/leaver', { configure: '.*', write: '.*', read: '.*' });
+  const { page } = await open(browser, base, { expect_status: () => true });
+  await log_in(page, base, 'leaver', 'first');
+  await page.goto(base + '/#/queues/%2F/failed');
+  await page.getByRole('button', { name: 'Purge' }).click();
+  await page.locator('dialog').waitFor();
+  await api.call('PUT', 'users/leaver', { password: 'second', tags: 'administrator' });
+  await page.getByText('You were logged out').waitFor();
+  await page.getByLabel('User').fill('guest');
+  await page.getByLabel('Password').fill('guest');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'failed' }).waitFor();
+  equal(await page.locator('dialog').count(), 0, 'dialogs');
+  await api.call('DELETE', 'users/leaver');
+});
+
 module.exports = { checks };

@@ -16,6 +16,7 @@ check('figures are written as people read them', async () => {
   const f = await load('format.js');
   const all = (write, pairs) => { for (const [from, to] of pairs) equal(write(from), to, `${write.name}(${from})`); };
   all(f.count, [[0, '0'], [12345, '12,345'], [undefined, '–'], [null, '–'], [NaN, '–']]);
+  equal([0, 1, 2, 1234, undefined].map((n) => f.many(n, 'message')), ['0 messages', '1 message', '2 messages', '1,234 messages', '– messages'], 'many');
   all(f.rate, [[0, '0'], [0.001, '0'], [0.42, '0.42'], [9.999, '10'], [10, '10.0'], [1234.4, '1,234'], [undefined, '–'], [-0.5, '-0.5']]);
   all(f.bytes, [[0, '0 B'], [1023, '1023 B'], [1536, '1.5 KiB'], [20 * 1024 * 1024, '20.0 MiB'], [undefined, '–']]);
   all(f.short_count, [[0, '0'], [950, '950'], [1200, '1.2k'], [3400000, '3.4M'], [0.25, '0.25']]);

@@ -291,4 +291,60 @@ check('a connection tells its TLS, and whose certificate came with it', async ({
   }
 });
 
+check('a page of what waits that is gone leads to the first one', async ({ browser, base }) => {
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.goto(base + '/#/queues/%2F/orders?tab=waiting&page=99');
+  await page.locator('.waiting-rows').waitFor();
+  expect(!page.url().includes('page=99'), page.url());
+  none(troubles);
+});
+
+check('a long name pushes no column of the list of queues off the screen', async ({ browser, base, api }) => {
+  const name = 'l' + 'o'.repeat(220) + 'ng', policy = 'p' + 'o'.repeat(120) + 'licy';
+  await api.call('PUT', `policies/%2F/${policy}`, { pattern: `^${name}$`, definition: { 'max-length': 5 }, 'apply-to': 'queues' });
+  await api.call('PUT', `queues/%2F/${name}`, { durable: true, arguments: { 'x-delayed-retry-min': 1000 } });
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.goto(base + `/#/queues?name=${name}`);
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 2);
+  const [inside, frame] = await page.locator('.table-frame').evaluate((e) => [e.scrollWidth, e.clientWidth]);
+  expect(inside <= frame, `the table is ${inside} wide in a frame of ${frame}`);
+  await api.call('DELETE', `queues/%2F/${name}`);
+  await api.call('DELETE', `policies/%2F/${policy}`);
+  none(troubles);
+});
+
+check('a dead letter with a long stack trace takes a few lines until one wants more', async ({ browser, base, api }) => {
+  const trace = 'IllegalStateException: no\n' + Array.from({ length: 60 }, (_, i) => `\tat com.example.deep.Handler.line${i}(Handler.java:${i})`).join('\n');
+  await api.call('PUT', 'queues/%2F/traces', { durable: true });
+  await api.call('POST', 'exchanges/%2F/amq.default/publish', { routing_key: 'traces', payload: 'x', payload_encoding: 'string', properties: { headers: { 'x-last-error': trace } } });
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  await page.goto(base + '/#/queues/%2F/traces?tab=dead');
+  const letter = page.locator('.letter').first();
+  await letter.waitFor();
+  const height = async () => (await letter.boundingBox()).height;
+  expect(await height() < 150, `it is ${await height()} high`);
+  await letter.getByRole('button', { name: 'More' }).click();
+  await letter.getByText('line59').waitFor();
+  expect(await height() > 600, `more is ${await height()} high`);
+  await api.call('DELETE', 'queues/%2F/traces');
+  none(troubles);
+});
+
+check('rows with the same dead-letter queue ask for it once a round', async ({ browser, base, api }) => {
+  for (let i = 0; i < 20; ++i) await api.call('PUT', `queues/%2F/giver.${i}`, { arguments: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'failed' } });
+  const { page, troubles } = await open(browser, base);
+  await log_in(page, base);
+  let asked = 0;
+  page.on('request', (request) => { if (request.url().endsWith('/api/queues/%2F/failed?columns=messages_ready')) ++asked; });
+  await page.goto(base + '/#/dead-letters?name=giver.');
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 20 && document.querySelectorAll('.targets').length === 20);
+  await answers(page, 'queues?', 2);
+  expect(asked > 0 && asked < 20, `it was asked ${asked} times`);
+  for (let i = 0; i < 20; ++i) await api.call('DELETE', `queues/%2F/giver.${i}`);
+  none(troubles);
+});
+
 module.exports = { checks, answers, equal, expect, none };

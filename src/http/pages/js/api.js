@@ -40,7 +40,38 @@ async function reason_of(response) {
   }
 }
 
-export async function call(method, target, body, { signal, headers = {}, as = authorization } = {}) {
+/** A look that takes longer has no answer: a broker that stands still, or a network that swallows all, must not go unseen. */
+const PATIENCE_MS = 15000;
+
+/** An AbortSignal of a call: the caller's, and the end of patience (0: none). `over` tells which it was. */
+function limit(signal, patience_ms) {
+  const controller = new AbortController();
+  const out = { signal: controller.signal, over: false, done: () => {} };
+  const timer = patience_ms > 0 ? setTimeout(() => { out.over = true; controller.abort(); }, patience_ms) : 0;
+  const abort = () => controller.abort();
+  if (signal?.aborted) abort();
+  signal?.addEventListener('abort', abort);
+  out.done = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', abort);
+  };
+  return out;
+}
+
+export async function call(method, target, body, { patience_ms = method === 'GET' ? PATIENCE_MS : 0, signal, ...more } = {}) {
+  const limited = limit(signal, patience_ms);
+  try {
+    return await answer_of(method, target, body, { ...more, signal: limited.signal });
+  } catch (error) {
+    if (!limited.over || error instanceof ApiError) throw error;
+    reach.write({ ...reach.read(), ok: false });
+    throw new ApiError(0, 'The broker does not answer.');
+  } finally {
+    limited.done();
+  }
+}
+
+async function answer_of(method, target, body, { signal, headers = {}, as = authorization }) {
   // A look that was due just after the log-out: the page is about to go, and its end is not awaited.
   if (!as) throw new ApiError(401, 'You are logged out.');
   let response;

@@ -76,6 +76,11 @@ function Messages() {
 /** What lies over the page. Messages are in the dialog on top: what is outside of it is out of reach while it is open. */
 export function Dialogs() {
   const now = useStore(open);
+  useEffect(() => () => {   // after a log-out whoever comes next is asked nothing that the one before began
+    for (const { answer } of open.read()) answer(undefined);
+    open.write([]);
+    messages.write([]);
+  }, []);
   return html`
     ${now.map((d, i) => html`<${Dialog} key=${d.id} ...${d} is_top=${i === now.length - 1} />`)}
     ${now.length === 0 && html`<${Messages} />`}`;

@@ -7,6 +7,9 @@ const known = (n) => typeof n === 'number' && Number.isFinite(n);
 /** 12,345 */
 export const count = (n) => (known(n) ? whole.format(Math.round(n)) : DASH);
 
+/** 1 message, 12,345 messages, – messages */
+export const many = (n, one, more = one + 's') => `${count(n)} ${n === 1 ? one : more}`;
+
 /** Per second: 0, 0.42, 12.3, 1,234 */
 export function rate(n) {
   if (!known(n)) return DASH;

@@ -101,9 +101,10 @@ const ThemeChoice = () => {
 
 function Reach() {
   const { ok, at } = useStore(reach);
+  const seconds = useStore(refresh);
   if (ok) return null;
   return html`<p class="problem bar" role="alert">The broker does not answer${at ? `; what is shown is from ${clock(at)}` : ''}.
-    It is asked again every few seconds.</p>`;
+    ${seconds > 0 ? `It is asked again every ${seconds} s.` : 'It is asked again when you choose how often figures are read.'}</p>`;
 }
 
 /** What stops publishers is told on every page: who looks at a quiet queue has to know. The overview says more. */

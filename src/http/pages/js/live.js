@@ -12,11 +12,23 @@ refresh.watch((seconds) => keep.set(localStorage, 'refresh', String(seconds)));
 export const scope = store(keep.get(sessionStorage, 'vhost') ?? '');
 scope.watch((vhost) => keep.set(sessionStorage, 'vhost', vhost));
 
+const SHARED_MS = 1000;
+const shared_answers = new Map();   // path -> {at, answer}
+
+/** One call for all parts of a page that ask the same at nearly the same time. */
+function get_shared(path) {
+  const now = Date.now();
+  for (const [key, { at }] of shared_answers) if (now - at >= SHARED_MS) shared_answers.delete(key);
+  if (!shared_answers.has(path)) shared_answers.set(path, { at: now, answer: get(path) });
+  return shared_answers.get(path).answer;
+}
+
 /**
  * {data, error, at, path, again()} of a GET; `path` null: nothing is read. While a new path is on its way the old data
- * stays, and after an error too: `error` tells that it is old. With every: false it is read once.
+ * stays, and after an error too: `error` tells that it is old. With every: false it is read once; shared: many parts of
+ * the page want the same.
  */
-export function useLive(path, { every = true, headers } = {}) {
+export function useLive(path, { every = true, headers, shared = false } = {}) {
   const seconds = useStore(refresh);
   const [state, set] = useState({ data: null, error: null, at: 0, path: null });
   const [asked, ask] = useState(0);
@@ -31,7 +43,7 @@ export function useLive(path, { every = true, headers } = {}) {
     const controller = new AbortController();
     async function look() {
       try {
-        const data = await get(path, { signal: controller.signal, headers: extra.current });
+        const data = await (shared ? get_shared(path) : get(path, { signal: controller.signal, headers: extra.current }));
         if (!ended) set({ data, error: null, at: Date.now(), path });
       } catch (error) {
         if (!ended && error.name !== 'AbortError') {
@@ -50,7 +62,7 @@ export function useLive(path, { every = true, headers } = {}) {
       clearTimeout(timer);
       controller.abort();
     };
-  }, [path, extra_text, every, seconds, asked]);
+  }, [path, extra_text, every, seconds, asked, shared]);
 
   const again = useCallback(() => ask((n) => n + 1), []);
   return { ...state, again };

@@ -25,7 +25,7 @@ function Targets({ q }) {
 }
 
 function Target({ vhost, name }) {
-  const live = useLive(path`queues/${vhost}/${name}` + '?columns=messages_ready');
+  const live = useLive(path`queues/${vhost}/${name}` + '?columns=messages_ready', { shared: true });
   return html`<span><${QueueLink} vhost=${vhost} name=${name} tab="dead" /> ${live.error
     ? html`<span class="bad">${live.error.status === 404 ? 'not there' : live.error.message}</span>` : html`<span class="quiet">${count(live.data?.messages_ready)}</span>`}</span>`;
 }

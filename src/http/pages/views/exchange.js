@@ -1,7 +1,7 @@
 // One exchange: its bindings, publishing, deleting it.
 import { del, path, post } from '../js/api.js';
 import { Form, ask, attempt, confirm, done } from '../js/dialog.js';
-import { rate } from '../js/format.js';
+import { many, rate } from '../js/format.js';
 import { Choice, Pairs, Text, object_of, useForm } from '../js/form.js';
 import { Title } from '../js/layout.js';
 import { html } from '../js/lib.js';
@@ -77,7 +77,7 @@ export function Exchange({ of: [vhost, name] }) {
   const remove = async () => {
     const used = out.data?.length ?? 0;
     const sure = await confirm({ title: `Delete exchange ${name}?`, action: 'Delete it',
-      text: `Its ${used} binding(s) go with it, and publishes to it fail with 404 from then on. Messages in queues stay.` });
+      text: `Its ${many(used, 'binding')} will go with it, and publishes to it fail with 404 from then on. Messages in queues stay.` });
     if (sure && await attempt(() => del(here), `Exchange ${name} is deleted.`)) go(['exchanges']);
   };
   return html`

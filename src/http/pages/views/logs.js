@@ -1,6 +1,6 @@
 // The broker's log, as it is written.
 import { get, query } from '../js/api.js';
-import { clock, count, utc } from '../js/format.js';
+import { clock, many, utc } from '../js/format.js';
 import { Title } from '../js/layout.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../js/lib.js';
 import { refresh } from '../js/live.js';
@@ -67,7 +67,7 @@ export function Logs() {
         ${categories.map((c) => html`<option key=${c} value=${c} selected=${c === category}>${c}</option>`)}
       </select>
       <label class="check"><input type="checkbox" checked=${follow} onChange=${(e) => set_follow(e.target.checked)} /><span>stay at the newest</span></label>
-      <span class="spring" /><span class="quiet">${count(shown.length)} line(s)</span>
+      <span class="spring" /><span class="quiet">${many(shown.length, 'line')}</span>
     </div>
     <${Problem} error=${error} stale=${lines !== null} />
     ${lines === null ? !error && html`<p class="quiet loading" aria-busy="true">Reading …</p>`

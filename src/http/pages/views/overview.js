@@ -75,7 +75,7 @@ function Definitions() {
   const file = useRef(null);
   async function save() {
     await attempt(async () => {
-      const text = await call('GET', 'definitions');
+      const text = await call('GET', 'definitions', undefined, { patience_ms: 0 });
       const blob = new Blob([JSON.stringify(text, null, 2)], { type: 'application/json' });
       const address = URL.createObjectURL(blob);
       const anchor = document.createElement('a');

@@ -1,7 +1,7 @@
 // One queue: what it holds, what waits and when it comes due, and everything one may do with it.
 import { del, path, query } from '../js/api.js';
 import { ask, attempt, confirm, done } from '../js/dialog.js';
-import { bytes, count, duration, rate } from '../js/format.js';
+import { bytes, count, duration, many, rate } from '../js/format.js';
 import { sample_query } from '../js/history.js';
 import { Title } from '../js/layout.js';
 import { html } from '../js/lib.js';
@@ -54,7 +54,7 @@ function Now({ q, live, range, vhost, name }) {
           ['Owner', q.owner_pid_details?.name && html`<${Name} to=${link(['connections', q.owner_pid_details.name])}>${q.owner_pid_details.name}<//>`],
           ['Consumers able to take more', q.consumers > 0 && `${Math.round(q.consumer_capacity * 100)} % of the last seconds`],
           ['Nothing happened since', q.idle_since && html`<${Time} at=${Date.parse(q.idle_since)} />`],
-          ['On disk', q.disk_bytes !== undefined && `${bytes(q.disk_bytes)} in ${count(q.segments)} segment(s)`],
+          ['On disk', q.disk_bytes !== undefined && `${bytes(q.disk_bytes)} in ${many(q.segments, 'segment')}`],
           ['In memory', bytes(q.memory)],
           ['Behind their due time', q.retry_stats?.lag?.count > 0 && `on average ${duration(q.retry_stats.lag.mean_ms)}, 99 % ${q.retry_stats.lag.p99_ms === null
             ? 'not even within 5 min' : `within ${duration(q.retry_stats.lag.p99_ms)}`} (${count(q.retry_stats.lag.count)} retries)`],
@@ -91,14 +91,14 @@ export function Queue({ of: [vhost, name] }) {
   const purge = async () => {
     const n = (q.messages_ready ?? 0) + (q.messages_delayed ?? 0);
     const sure = await confirm({ title: `Purge ${name}?`, action: 'Purge it',
-      text: q.internal ? `${count(q.messages_ready)} waiting message(s) are lost. They are not dead-lettered.`
-        : `${count(n)} message(s), ready or waiting for a retry, are lost. What consumers hold unacknowledged stays.` });
+      text: q.internal ? `${many(q.messages_ready, 'waiting message')} will be lost, not dead-lettered.`
+        : `${many(n, 'message')}, ready or waiting for a retry, will be lost. What consumers hold unacknowledged stays.` });
     if (sure && await attempt(() => del(`${here}/contents`), `${name} is purged.`)) live.again();
   };
   const remove = async () => {
     const sure = await confirm({ title: `Delete ${name}?`, action: 'Delete it',
       text: q.internal ? 'What waits in it is lost. It comes back, empty, with the next rejection.'
-        : `The queue, its bindings and its ${count((q.messages ?? 0) + (q.messages_delayed ?? 0))} message(s) are lost; its ${count(q.consumers)} consumer(s) are cancelled.` });
+        : `The queue, its bindings and its ${many((q.messages ?? 0) + (q.messages_delayed ?? 0), 'message')} are lost; its ${many(q.consumers, 'consumer')} will be cancelled.` });
     if (sure && await attempt(() => del(here), `${name} is deleted.`)) go(['queues']);
   };
   const bind = async () => {

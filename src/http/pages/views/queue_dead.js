@@ -23,7 +23,7 @@ export function dead_letter_way(q) {
 /** Names of the queues that a way leads to, as far as its bindings tell; undefined while they are read. */
 export function useTargets(vhost, way) {
   const direct = way && way.exchange === '' && way.key !== undefined;
-  const bindings = useLive(way && way.exchange !== '' ? path`exchanges/${vhost}/${way.exchange}/bindings/source` : null);
+  const bindings = useLive(way && way.exchange !== '' ? path`exchanges/${vhost}/${way.exchange}/bindings/source` : null, { shared: true });
   if (!way) return [];
   if (direct) return [way.key];
   if (way.exchange === '') return [];
@@ -48,7 +48,7 @@ function Letter({ m, from }) {
         <span class="quiet">key <span class="mono name">${death?.['routing-keys']?.[0] ?? m.routing_key}</span></span>
         <button class="small" aria-expanded=${open} onClick=${() => set_open(!open)}>${open ? 'Less' : 'More'}</button>
       </div>
-      ${error !== undefined && html`<p class="error-text">${String(error)}</p>`}
+      ${error !== undefined && !open && html`<p class="error-text short">${String(error)}</p>`}
       ${open && html`<${Details} m=${m} />`}
     </li>`;
 }

@@ -2,8 +2,8 @@
 import { path, post, query } from '../js/api.js';
 import { Chart } from '../js/chart.js';
 import { confirm, done, failed } from '../js/dialog.js';
-import { clock, count, duration } from '../js/format.js';
-import { Fragment, html, useMemo, useState } from '../js/lib.js';
+import { clock, count, duration, many } from '../js/format.js';
+import { Fragment, html, useEffect, useMemo, useState } from '../js/lib.js';
 import { useLive } from '../js/live.js';
 import { Countdown, Empty, Loaded, Panel, Time } from '../js/parts.js';
 import { route, search_for } from '../js/route.js';
@@ -54,8 +54,8 @@ function Row({ m, picked, pick }) {
       <td role="cell" class="pick"><input type="checkbox" aria-label="Select the message due ${clock(m.due_at)}" checked=${picked} onChange=${(e) => pick(e.target.checked)} /></td>
       <td role="cell" class="num"><${Countdown} at=${m.due_at} /></td>
       <td role="cell" class="num wide"><${Time} at=${m.due_at} /></td>
-      <td class="num attempt" role="cell" title="Delivered ${m.delivery_count} time(s) so far">${count(m.attempt)}</td>
-      <td role="cell" class="what">${error ? html`<span class="error-text">${error}</span>` : html`<span class="quiet">rejected without a word</span>`}
+      <td class="num attempt" role="cell" title="Delivered ${many(m.delivery_count, 'time')} so far">${count(m.attempt)}</td>
+      <td role="cell" class="what">${error ? html`<span class="error-text ${open ? '' : 'short'}">${error}</span>` : html`<span class="quiet">rejected without a word</span>`}
         <span class="quiet"> · key <span class="mono name">${m.routing_key}</span></span></td>
       <td role="cell" class="num"><button class="small" aria-expanded=${open} onClick=${() => set_open(!open)}>${open ? 'Less' : 'More'}</button></td>
     </tr>
@@ -72,6 +72,9 @@ export function QueueWaiting({ vhost, name }) {
   const here = path`queues/${vhost}/${name}/delayed`;
   const live = useLive(query(here, { page, page_size: 50, payload_bytes: 2000, due_before: due ? Date.now() - (Date.now() % 60000) + Number(due) : undefined }));
   const data = live.data;
+  useEffect(() => {   // what was on this page has come due
+    if (data && page > data.page_count) search_for({ page: '' }, true);
+  }, [data]);
 
   const act = async ([action, verb, text, what, danger], body, how_many) => {
     const sure = await confirm({ title: `${verb}: ${how_many}?`, text, action: verb, danger });

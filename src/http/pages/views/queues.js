@@ -1,7 +1,7 @@
 // All queues: sorted, filtered and paged by the API, so that ten thousand are as quick as ten.
 import { del, path } from '../js/api.js';
 import { ask, confirm, done, failed } from '../js/dialog.js';
-import { count } from '../js/format.js';
+import { count, many } from '../js/format.js';
 import { Title } from '../js/layout.js';
 import { html, useEffect, useState } from '../js/lib.js';
 import { scope } from '../js/live.js';
@@ -13,9 +13,9 @@ import { DeclareQueue } from './declare_queue.js';
 const moved = (key) => (q) => html`<${Rate} of=${q.message_stats?.[key + '_details']?.rate ?? 0} />`;
 
 const COLUMNS = [
-  { key: 'name', label: 'Queue', sort: 'name', cell: (q) => html`<${QueueLink} vhost=${q.vhost} name=${q.name} />${q.internal && html` <${Badge} kind="wait" title=${`What waits to be retried in ${q.owner}`}>waiting of ${q.owner}<//>`}` },
+  { key: 'name', label: 'Queue', sort: 'name', cell: (q) => html`<${QueueLink} vhost=${q.vhost} name=${q.name} />${q.internal && html` <${Badge} kind="wait" title=${`What waits for ${q.owner}`}>waiting<//>`}` },
   { key: 'vhost', label: 'Vhost', sort: 'vhost', cell: (q) => html`<span class="name">${q.vhost}</span>` },
-  { key: 'features', label: 'Features', wide: true, cell: (q) => html`<${QueueFeatures} queue=${q} />${q.policy && html` <${Badge} title="Its policy">${q.policy}<//>`}` },
+  { key: 'features', label: 'Features', wide: true, cell: (q) => html`<${QueueFeatures} queue=${q} />${q.policy && html` <${Badge} kind="given" title="Its policy">${q.policy}<//>`}` },
   { key: 'ready', label: 'Ready', sort: 'messages_ready', num: true, always: true, cell: (q) => html`<${Count} of=${q.messages_ready} />` },
   { key: 'unacked', label: 'Unacked', sort: 'messages_unacknowledged', num: true, title: 'Delivered, and not acknowledged yet',
     cell: (q) => html`<${Count} of=${q.messages_unacknowledged} />` },
@@ -46,7 +46,7 @@ async function to_each(keys, work, what) {
   };
   await Promise.all([worker(), worker(), worker(), worker()]);
   const worked = keys.size - problems.length;
-  if (worked) done(`${count(worked)} queue(s) ${what}.`);
+  if (worked) done(`${many(worked, 'queue')} ${what}.`);
   if (problems.length) failed(`${count(problems.length)} not ${what}. ${problems.slice(0, 3).join(' · ')}`);
 }
 
@@ -62,7 +62,7 @@ export function Queues() {
   };
   const each = async (verb, text, work, what) => {
     const names = [...picked].map((key) => JSON.parse(key)[1]);
-    const sure = await confirm({ title: `${verb} ${count(picked.size)} queue(s)?`, action: `${verb} them`,
+    const sure = await confirm({ title: `${verb} ${many(picked.size, 'queue')}?`, action: `${verb} them`,
       text: html`<p>${text}</p><ul class="plain-list">${names.slice(0, 10).map((n) => html`<li key=${n} class="name">${n}</li>`)}
         ${names.length > 10 && html`<li>and ${count(names.length - 10)} more</li>`}</ul>` });
     if (!sure) return;

@@ -44,7 +44,7 @@ export function Redrive({ close, vhost, queue, move = false }) {
         </div>
       </fieldset>
       <${Check} label="a fresh budget of retries" hint="else the counter goes on where it was" value=${v.reset} onChange=${(reset) => change({ reset })} />
-      <p><button type="button" onClick=${dry}>How many would it be?</button>${found && html` <b>${count(found.matched)}</b> message(s)`}
+      <p><button type="button" onClick=${dry}>How many would it be?</button>${found && html` <b>${count(found.matched)}</b> ${found.matched === 1 ? 'message' : 'messages'}`}
         ${found?.reason && html`<br /><span class="${found.missing ? 'bad' : 'quiet'}">${found.reason}</span>`}</p>
     <//>`;
 }

@@ -1,7 +1,7 @@
 // Virtual hosts: what each holds, and its limits.
 import { del, may, path, put } from '../js/api.js';
 import { Form, ask, attempt, confirm, done } from '../js/dialog.js';
-import { count } from '../js/format.js';
+import { count, many } from '../js/format.js';
 import { Text, useForm } from '../js/form.js';
 import { Title } from '../js/layout.js';
 import { html } from '../js/lib.js';
@@ -51,7 +51,7 @@ export function Vhosts() {
   };
   const remove = async (v) => {
     const sure = await confirm({ title: `Delete vhost ${v.name}?`, action: 'Delete it',
-      text: `All its exchanges, queues and ${count(v.messages)} message(s) are lost, and its connections are closed.` });
+      text: `All its exchanges, queues and ${many(v.messages, 'message')} are lost, and its connections are closed.` });
     if (sure && await attempt(() => del(path`vhosts/${v.name}`), `Vhost ${v.name} is deleted.`)) list.again?.();
   };
   const columns = [
