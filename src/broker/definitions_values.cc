@@ -65,7 +65,8 @@ Result<FieldValue, std::string> value_from_json(const json& value) {
     case json::value_t::boolean:
       return FieldValue::boolean(value.get<bool>());
     case json::value_t::number_unsigned:
-      if (value.get<uint64_t>() > INT64_MAX) return std::string("a number is above 2^63-1");
+      if (value.get<uint64_t>() > INT64_MAX)
+        return FieldValue{'L', static_cast<int64_t>(value.get<uint64_t>())};
       [[fallthrough]];
     case json::value_t::number_integer: {
       auto number = value.get<int64_t>();

@@ -153,6 +153,19 @@ TEST_F(Persistence, DefinitionsGoRound) {
   EXPECT_EQ(exported(), dump);
 }
 
+TEST_F(Persistence, AnArgumentAbove63BitsGoesRound) {
+  const QueueDeclare declared = queue("q", FieldTable{{{"x-delayed-retry-min", FieldValue{'L', -1}},
+                                                       {"own", FieldValue{'L', -2}}}});
+  ASSERT_TRUE(declare(declared));
+  const json dump = exported();
+  EXPECT_EQ(dump["queues"][0]["arguments"]["x-delayed-retry-min"], UINT64_MAX);
+  ASSERT_TRUE(delete_queue("q"));
+  auto imported = import(dump);
+  ASSERT_TRUE(imported) << imported.error().text;
+  EXPECT_EQ(exported(), dump);
+  EXPECT_TRUE(declare(declared));
+}
+
 TEST_F(Persistence, Rule21_ImportLeavesCompanionsOutAndNamesThem) {
   auto report =
       import({{"queues", json::array({{{"name", "amq.retry-q"}, {"vhost", "/"}, {"durable", true}},
