@@ -26,9 +26,10 @@ std::string cut_error(const std::string& text) {
 /// Empty, or what is wrong with this header.
 std::string read_header(const std::string& name, const FieldValue& value, OwnWord& word) {
   if (name == "x-retry-delay") {
-    const auto delay_ms = value.is_integer() ? value.integer() : std::nullopt;
-    if (!delay_ms || *delay_ms < 0) return "allowed is an integer >= 0 (milliseconds)";
-    word.delay_ms = static_cast<uint64_t>(*delay_ms);
+    // An unsigned number above 63 bits is no less of a delay: the queue caps it like any other.
+    const int64_t delay_ms = value.is_integer() ? value.integer().value_or(INT64_MAX) : -1;
+    if (delay_ms < 0) return "allowed is an integer >= 0 (milliseconds)";
+    word.delay_ms = static_cast<uint64_t>(delay_ms);
   } else if (name == "x-retry-error") {
     if (!value.text()) return "allowed is a string";
     word.error = cut_error(*value.text());
@@ -87,11 +88,11 @@ void Channel::settle_by_word(ByteSpan route, const PropertiesView& view) {
   const QueueIdentity& queue = run->queue->handle->identity;
   if (word.delay_ms && !queue.retry_enabled) {
     return connection_.fail(
-        this,
-        PeerError::precondition_failed(
-            "invalid header 'x-retry-delay': queue '" + queue.name + "' in vhost '" + queue.vhost +
-            "' has no retries (no x-delayed-retry-min), a delay is allowed "
-            "only for a queue with them"));
+        this, PeerError::precondition_failed("invalid header 'x-retry-delay': queue '" +
+                                             queue.name + "' in vhost '" + queue.vhost +
+                                             "' has no retries (no x-delayed-retry-min, or "
+                                             "x-delayed-retry-type disabled), a delay is "
+                                             "allowed only for a queue with them"));
   }
   connection_.touch(*this);
   (void)unacked_.take_one(tag, [&](const UnackedRun& one, int entries) {

@@ -61,9 +61,14 @@ void delete_retry(Context& context, std::shared_ptr<Request> request, Responder 
 
 /// A query's value: an integer if it is one.
 Json value_of(const std::string& text) {
+  const char* const last = text.data() + text.size();
   int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? Json(number) : Json(text);
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  if (error == std::errc{} && end == last) return number;
+  uint64_t above_63_bits = 0;
+  const auto [end_of_it, too_large] = std::from_chars(text.data(), last, above_63_bits);
+  if (too_large == std::errc{} && end_of_it == last) return above_63_bits;
+  return text;
 }
 
 Response preview(Context&, const Request& request) {

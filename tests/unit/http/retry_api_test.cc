@@ -90,6 +90,13 @@ TEST_F(RetryApi, Rule36_PreviewOfASchedule) {
   EXPECT_EQ(reply.json()["total_ms"], 5000 * 5001 / 2);
 }
 
+TEST_F(RetryApi, Rule36_APreviewTakesTheNumbersThatADeclarationTakes) {
+  const auto reply =
+      client->call("GET", "/api/retry-preview?min=18446744073709551615&multiplier=2&limit=1");
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.json()["schedule"], (std::vector<uint64_t>{4294967295}));
+}
+
 TEST_F(RetryApi, Rule36_ABadPreviewSaysWhatIsAllowed) {
   const std::pair<const char*, const char*> cases[] = {
       {"?limit=5", "min is missing: the first delay in milliseconds"},

@@ -132,6 +132,14 @@ TEST_F(OwnWords, Rule35_ABadHeaderIs406ThatNamesIt) {
   }
 }
 
+TEST_F(OwnWords, Rule35_ADelayOfAnyIntegerIsTaken) {
+  open();
+  word("1", {{"x-retry-delay", FieldValue{'L', -1}}});  // 2^64-1: the queue caps it
+  expect_nothing();
+  ASSERT_EQ(queue().words.size(), 1u);
+  EXPECT_EQ(queue().words[0].delay_ms, static_cast<uint64_t>(INT64_MAX));
+}
+
 TEST_F(OwnWords, Rule35_ADelayForAQueueWithoutRetriesIs406AndAnErrorTextIsNot) {
   open();
   consume("plain", "p");
