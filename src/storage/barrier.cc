@@ -416,17 +416,18 @@ bool Barrier::run_round(bool lazily_too) {
   } else {
     for (BarrierLink* link : syncing) sync_names(*link);
   }
-  any_failing_ = false;
+  any_failing_ = std::any_of(links.begin(), links.end(),
+                             [](const BarrierLink* link) { return link->failing; });
+  // Before anybody hears that his message is stored: his next one is not to be refused.
+  if (alarm_.load() || any_failing_) update_alarm();
   for (BarrierLink* link : links) {
     bool synced =
         std::find(syncing.begin(), syncing.end(), link) != syncing.end() && !link->failing;
     if (synced) link->sync_wanted = link->anything_unsynced = false;
-    any_failing_ |= link->failing;
     if (!link->failing) link->failures = 0;
     any |= synced;
     publish(*link, synced);
   }
-  if (alarm_.load() || any_failing_) update_alarm();
   {
     std::lock_guard lock(mutex_);
     in_round_ = false;

@@ -99,12 +99,19 @@ TEST(StorageFault, WhileTheDiskIsFullAppendsAreRefusedAndWaitersWaitThenAllGoesO
   EXPECT_FALSE(done);
   EXPECT_TRUE(w.store().disk_alarm());
   EXPECT_FALSE(w.append(3));
+  // Who hears that his message is stored sends the next: that must not be refused any more.
+  bool told_too_early = true;
+  w.store().on_disk_alarm([&](bool, const std::string&) {
+    w.turn();  // what has been handed to the shard by now
+    told_too_early = done;
+  });
   full = false;
   for (int i = 0; i < 3; ++i) {
     w.round();
     w.turn();
   }
   EXPECT_TRUE(done);
+  EXPECT_FALSE(told_too_early);
   EXPECT_FALSE(w.store().disk_alarm());
   EXPECT_TRUE(w.append(3));
   EXPECT_TRUE(w.commit());
