@@ -16,7 +16,7 @@
 namespace tarry {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
+constexpr auto kPatience = std::chrono::seconds(60);
 
 /// A shard on a thread of its own.
 class RunningShard {
@@ -153,21 +153,18 @@ TEST(Shard, AHandlerAfterALongWaitDoesNotSeeTheTimeBeforeTheWait) {
 TEST(Shard, AnEarlierTimerSetLaterFiresFirst) {
   SystemClock clock;
   RunningShard shard(0, clock);
-  std::vector<std::string> order;
+  bool too_late = false;
   std::promise<void> done;
-  Timer late([&] {
-    order.push_back("late");
-    done.set_value();
-  });
-  Timer early([&] { order.push_back("early"); });
+  Timer late([&] { too_late = true; });
+  Timer early([&] { done.set_value(); });
   shard.start();
   shard.shard.post(
-      [&] { shard.shard.timers().schedule(late, shard.shard.steady_now().plus_ms(120)); });
+      [&] { shard.shard.timers().schedule(late, shard.shard.steady_now().plus_ms(3'600'000)); });
   shard.shard.post(
       [&] { shard.shard.timers().schedule(early, shard.shard.steady_now().plus_ms(20)); });
   ASSERT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
   shard.stop();
-  EXPECT_EQ(order, (std::vector<std::string>{"early", "late"}));
+  EXPECT_FALSE(too_late);
 }
 
 TEST(Shard, TimersFollowTheClockGivenToIt) {
