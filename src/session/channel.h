@@ -98,8 +98,9 @@ class Channel {
 
   // publish.cc
   bool check_header(ByteSpan payload, PropertiesView& view);
-  void publish(ByteSpan route, bool mandatory, const PropertiesView& view, ByteSpan header,
-               ByteSpan body);
+  /// `request`: with route, header and body; the rest is filled in. Answers where it went if a
+  /// message of which only the body is another would go there too, by the same request; else null.
+  const RouteTargets* publish(PublishRequest& request, bool mandatory, const PropertiesView& view);
   bool check_properties(const PropertiesView& view, uint32_t& ttl_ms);
   bool check_extra_keys(const PropertiesView& view, ByteSpan& header);
   const RouteTargets* targets_of(ByteSpan route, const PropertiesView& view);
@@ -109,6 +110,14 @@ class Channel {
   bool is_duplicate(const RouteTargets& targets, ByteSpan route, const PropertiesView& view);
   void settle_noted(uint64_t tag, bool multiple, bool ack);
   void return_unroutable(ByteSpan route, ByteSpan header, ByteSpan body);
+
+  // publish_alike.cc
+  /// The publishes behind one that went to `targets`, while all that is before their bodies are the
+  /// same bytes but for the body's size: then what was found out of that one holds for them.
+  /// `first`: its method and header frame, one behind the other; `rest`: what lies behind its body.
+  /// Returns how many of `rest` were used.
+  size_t publish_alike(const RouteTargets& targets, PublishRequest& request, bool mandatory,
+                       ByteSpan first, ByteSpan rest);
 
   // own_word.cc
   void settle_by_word(ByteSpan route, const PropertiesView& view);

@@ -66,12 +66,6 @@ ConnectionImpl* ConnectionImpl::find(QueueShard& home, ConnectionId id) {
 
 // -- Input
 
-bool ConnectionImpl::takes_input() const {
-  if (state_ == State::closing) return true;
-  return state_ != State::ended && waits_ == 0 && !held_up_ && !stopped_ && !held_by_owed_ &&
-         failures_.empty();
-}
-
 void ConnectionImpl::update_reading() {
   if (in_on_bytes_) return;
   const bool wanted = takes_input();

@@ -124,6 +124,11 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   void check_outbound();
   bool outbound_full() const { return outbound_full_; }
   void note_publisher();
+  bool takes_input() const {
+    if (state_ == State::closing) return true;
+    return state_ != State::ended && waits_ == 0 && !held_up_ && !stopped_ && !held_by_owed_ &&
+           failures_.empty();
+  }
 
  private:
   enum class State : uint8_t {
@@ -163,7 +168,6 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   void on_content_frame(const DecodedFrame& frame);
   void on_connection_method(const Method& m);
   void on_channel_method(uint16_t number, const DecodedFrame& frame, Channel* channel);
-  bool takes_input() const;
   void update_reading();
   Channel* channel(uint16_t number) { return channels_.find(number); }
 

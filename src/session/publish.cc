@@ -2,6 +2,7 @@
 
 #include "session/channel.h"
 #include "session/connection_impl.h"
+#include "session/content_frame.h"
 #include "session/own_word.h"
 #include "tarrymq/amqp/table_view.h"
 #include "tarrymq/runtime/limit_hits.h"
@@ -16,17 +17,6 @@ bool parse_expiration(std::string_view text, uint32_t& ttl_ms) {
   if (text.empty() || text.front() == '+' || text.front() == '-') return false;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ttl_ms);
   return error == std::errc{} && end == text.data() + text.size();
-}
-
-/// Field by field: of neighbours that are compared in one expression the compiler makes one wider
-/// load, which has to wait until all stores before it have left the processor (a quarter of the
-/// time of a small publish).
-bool is_content(const DecodedFrame& frame, FrameType type, uint16_t channel) {
-  const FrameStatus status = frame.status;
-  if (status != FrameStatus::frame) return false;
-  const FrameType found = frame.type;
-  if (found != type) return false;
-  return frame.channel == channel;
 }
 
 bool is_array_of_strings(const FieldValue& value) {
@@ -72,11 +62,17 @@ size_t Channel::on_publish(ByteSpan payload, ByteSpan rest) {
     if (whole) {
       // Kept, since to clear one costs more than to look at a small header, which sets all of it.
       static thread_local PropertiesView view;
-      if (check_header(head.payload, view)) {
-        publish(fields.route, fields.mandatory, view, head.payload,
-                {body, static_cast<size_t>(body_size)});
-      }
-      return used;
+      if (!check_header(head.payload, view)) return used;
+      PublishRequest request;
+      request.route = fields.route;
+      request.header = head.payload;
+      request.body = {body, static_cast<size_t>(body_size)};
+      const RouteTargets* targets = publish(request, fields.mandatory, view);
+      if (!targets) return used;
+      // The method's frame lies before what we were given, the header's behind it.
+      const std::byte* start = payload.data() - kFrameHeadBytes;
+      return used + publish_alike(*targets, request, fields.mandatory,
+                                  {start, rest.data() + head.total_bytes}, rest.subspan(used));
     }
   }
   content_.state = Content::State::header;
@@ -131,8 +127,11 @@ void Channel::on_body(ByteSpan payload) {
   auto view = PropertiesView::parse(as_bytes(content.header));
   if (!view)
     return connection_.fail(nullptr, PeerError::connection(reply::frame_error, view.error()));
-  publish(as_bytes(content.route), content.mandatory, *view, as_bytes(content.header),
-          as_bytes(content.body));
+  PublishRequest request;
+  request.route = as_bytes(content.route);
+  request.header = as_bytes(content.header);
+  request.body = as_bytes(content.body);
+  publish(request, content.mandatory, *view);
   if (content.body.capacity() <= 64 << 10) {  // the buffers serve the next one
     content.state = Content::State::none;
     if (content_.state == Content::State::none) std::swap(content, content_);
@@ -236,34 +235,38 @@ const RouteTargets* Channel::targets_of(ByteSpan route, const PropertiesView& vi
   return &asked_targets_;
 }
 
-void Channel::publish(ByteSpan route, bool mandatory, const PropertiesView& view, ByteSpan header,
-                      ByteSpan body) {
-  PublishRequest request;
-  if (!check_properties(view, request.ttl_ms)) return;
+const RouteTargets* Channel::publish(PublishRequest& request, bool mandatory,
+                                     const PropertiesView& view) {
+  const ByteSpan route = request.route, header = request.header;
+  if (!check_properties(view, request.ttl_ms)) return nullptr;
   if (view.reply_to && is_reply_name(*view.reply_to)) {
     std::string addressed;
-    if (!address_request(view, header, addressed)) return;
+    if (!address_request(view, header, addressed)) return nullptr;
     auto again = PropertiesView::parse(as_bytes(addressed));
     TARRY_INVARIANT(again.has_value());
-    return publish(route, mandatory, *again, as_bytes(addressed), body);
+    request.header = as_bytes(addressed);
+    publish(request, mandatory, *again);
+    return nullptr;
   }
-  if (is_own_word_route(route)) [[unlikely]]
-    return settle_by_word(route, view);
-  request.header = header;
-  if ((view.has_cc || view.has_bcc) && !check_extra_keys(view, request.header)) return;
+  if (is_own_word_route(route)) [[unlikely]] {
+    settle_by_word(route, view);
+    return nullptr;
+  }
+  if ((view.has_cc || view.has_bcc) && !check_extra_keys(view, request.header)) return nullptr;
   const bool to_reply = is_reply_route(route);
   const RouteTargets* targets = to_reply ? nullptr : targets_of(route, view);
-  if (!targets && !to_reply) return;
+  if (!targets && !to_reply) return nullptr;
   connection_.touch(*this);
   if (tx_ && !tx_->committing) {
     tx_->publishes.push_back({std::string(as_text(route)), std::string(as_text(header)),
-                              std::string(as_text(body)), mandatory});
-    return;
+                              std::string(as_text(request.body)), mandatory});
+    return nullptr;
   }
-  if (to_reply) return publish_reply(route, mandatory, request.header, body);
+  if (to_reply) {
+    publish_reply(route, mandatory, request.header, request.body);
+    return nullptr;
+  }
   ++published_;
-  request.route = route;
-  request.body = body;
   request.persistent = view.delivery_mode == 2;
   request.priority = view.priority;
   request.has_delivery_count = view.has_delivery_count;
@@ -274,6 +277,7 @@ void Channel::publish(ByteSpan route, bool mandatory, const PropertiesView& view
     routed_.suppressed = true;
   }
   post(*targets, request, mandatory, header);
+  return targets == &asked_targets_ ? nullptr : targets;
 }
 
 void Channel::post(const RouteTargets& targets, PublishRequest& request, bool mandatory,

@@ -37,6 +37,9 @@ class RouteCache {
   void put(ByteSpan route, uint64_t version, const RouteTargets& targets,
            std::shared_ptr<ExchangeFigures> figures);
   void clear(uint64_t version);
+  /// So many more uses of what find() found last.
+  void count_again(uint64_t uses) { last_->uses += uses; }
+  uint64_t version() const { return version_; }
   /// Adds the uses since the last call to the exchanges' figures. At the end of a turn.
   void flush_counts();
 

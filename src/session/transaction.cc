@@ -45,7 +45,11 @@ bool Channel::commit_publishes() {
   for (const auto& p : publishes) {
     auto view = PropertiesView::parse(as_bytes(p.header));
     TARRY_INVARIANT(view.has_value());  // it was when it was published
-    publish(as_bytes(p.route), p.mandatory, *view, as_bytes(p.header), as_bytes(p.body));
+    PublishRequest request;
+    request.route = as_bytes(p.route);
+    request.header = as_bytes(p.header);
+    request.body = as_bytes(p.body);
+    publish(request, p.mandatory, *view);
     if (closing_ || !tx_) return false;  // e.g. the exchange was deleted meanwhile
   }
   return true;

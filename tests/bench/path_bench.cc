@@ -1,9 +1,12 @@
 // The path of a message from a publisher's bytes to a consumer's bytes, through session, routing,
 // queue and log, on one thread, without sockets and on a disk in memory: always the same work, so
 // that its instructions can be counted (tests/bench/instructions).
-//   path_bench transient|durable MESSAGES
-//     transient  16 bytes, no confirms, automatic ack        durable  persistent, one multiple ack
-//     for 100
+//   path_bench transient|durable|hop|varied MESSAGES
+//     transient  16 bytes, no confirms, automatic ack
+//     durable    persistent, one multiple ack for 100
+//     hop        transient, the publisher on another shard than the queue and its consumer
+//     varied     transient, each message with a message id of its own
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -30,19 +33,31 @@ constexpr uint64_t kBatch = 700;  // what one read of 64 KiB brings
 constexpr uint32_t kAckEvery = 100;
 constexpr size_t kDeliverTagAt = 13;  // behind frame head, class, method and the consumer tag "c"
 
+std::string publish_with_id(uint64_t id) {
+  constexpr std::string_view kBody = "a 16-byte body..";
+  constexpr uint16_t kChannel = 1, kMessageIdFlag = 1 << 7;
+  Encoder publish, header;
+  publish.u16(0).short_string("").short_string("path").u8(0);
+  header.u16(60).u16(0).u64(kBody.size()).u16(kMessageIdFlag).short_string(std::to_string(id));
+  return method_frame(kChannel, 60, 40, publish.bytes) +
+         perf::frame(perf::kHeaderFrame, kChannel, header.bytes) +
+         perf::frame(perf::kBodyFrame, kChannel, kBody);
+}
+
 /// A connection without a socket: what is written arrives in the next turn, what the broker sends
 /// is taken at once.
 class Wire final : public OutboundPort, public TurnHook {
  public:
   Wire(Broker& broker, Shard& shard, const SessionSettings& settings) : shard_(shard) {
     Connection::Peer peer{"127.0.0.1", 40000, 5672, true, nullptr};
-    connection_ = Connection::create(broker.queue_shard(0), broker.access(), settings, peer, *this,
-                                     &broker.connections());
+    connection_ = Connection::create(broker.queue_shard(shard.id().value), broker.access(),
+                                     settings, peer, *this, &broker.connections());
   }
   void offer(ByteSpan bytes) {
     if (connection_->on_bytes(bytes) != bytes.size()) std::abort();
     request_flush();
   }
+  Shard& shard() { return shard_; }
   OutboundBuffer& outbound() override { return outbound_; }
   void request_flush() override { shard_.at_turn_end(TurnStage::connections, *this); }
   void set_reading(bool) override {}
@@ -77,7 +92,11 @@ class Wire final : public OutboundPort, public TurnHook {
 };
 
 struct Path {
-  explicit Path(bool durable_queue) : durable(durable_queue), shard(ShardId(0), clock) {
+  explicit Path(std::string_view kind)
+      : durable(kind == "durable"),
+        hop(kind == "hop"),
+        shard(ShardId(0), clock),
+        other(ShardId(1), clock) {
     StoreOptions options;
     options.data_dir = "/d";
     auto opened = open_manual_store(options, files);
@@ -89,15 +108,16 @@ struct Path {
     BrokerOptions broker_options;
     broker_options.shards_share_thread = true;
     broker_options.stop_timeout_ms = 0;
-    auto made = Broker::open(broker_options, *store, clock, {&shard});
+    std::vector<Shard*> shards{&shard};
+    if (hop) shards.push_back(&other);
+    auto made = Broker::open(broker_options, *store, clock, shards);
     if (!made) std::abort();
     broker = std::move(*made);
     if (!broker->start()) std::abort();
     settings.handshake_timeout_ms = 0x7fffffff;
-    run_as_shard(shard, [&] {
-      publisher = std::make_unique<Wire>(*broker, shard, settings);
-      consumer = std::make_unique<Wire>(*broker, shard, settings);
-    });
+    Shard& to = hop ? other : shard;  // with two shards, the first queue lives on the second one
+    run_as_shard(shard, [&] { publisher = std::make_unique<Wire>(*broker, shard, settings); });
+    run_as_shard(to, [&] { consumer = std::make_unique<Wire>(*broker, to, settings); });
     log_in(*publisher);
     log_in(*consumer);
     Encoder declare;
@@ -111,14 +131,13 @@ struct Path {
         .raw(perf::encode_table({}));
     tell(*consumer, method_frame(1, 60, 20, consume.bytes));
     consumer->counting = true;
-    auto message = perf::encode_publish("", "path", durable, "a 16-byte body..", 131072);
-    for (uint64_t i = 0; i < kBatch; ++i) batch += message.bytes;
+    const auto message = perf::encode_publish("", "path", durable, "a 16-byte body..", 131072);
+    for (uint64_t i = 0; i < kBatch; ++i)
+      batch += kind == "varied" ? publish_with_id(i) : message.bytes;
   }
   ~Path() {
-    run_as_shard(shard, [&] {
-      publisher.reset();
-      consumer.reset();
-    });
+    run_as_shard(shard, [&] { publisher.reset(); });
+    run_as_shard(consumer->shard(), [&] { consumer.reset(); });
     broker.reset();
   }
   void log_in(Wire& wire) {
@@ -135,12 +154,13 @@ struct Path {
   }
   /// Bytes for the broker, then turns until all is quiet.
   void tell(Wire& wire, std::string_view bytes) {
-    run_as_shard(shard, [&] { wire.offer(as_bytes(bytes)); });
+    run_as_shard(wire.shard(), [&] { wire.offer(as_bytes(bytes)); });
     constexpr int kTurns = 20;
     for (int i = 0; i < kTurns; ++i) pump();
   }
   void pump() {
     shard.run_turn_for_test();
+    other.run_turn_for_test();
     store->impl().barrier->run_round(true);
     store->impl().store_thread.run_queued();
   }
@@ -149,15 +169,15 @@ struct Path {
     for (; acked + kAckEvery <= consumer->tag; acked += kAckEvery) {
       acks += method_frame(1, 60, 80, Encoder().u64(acked + kAckEvery).u8(1).bytes);
     }
-    if (!acks.empty()) run_as_shard(shard, [&] { consumer->offer(as_bytes(acks)); });
+    if (!acks.empty()) run_as_shard(consumer->shard(), [&] { consumer->offer(as_bytes(acks)); });
   }
 
-  const bool durable;
+  const bool durable, hop;
   ManualClock clock;
   FaultyFileSystem files;
   sim::DefinitionDisk disk;
   std::unique_ptr<Store> store;
-  Shard shard;
+  Shard shard, other;
   SessionSettings settings;
   std::unique_ptr<Broker> broker;
   std::unique_ptr<Wire> publisher, consumer;
@@ -173,18 +193,23 @@ extern "C" [[gnu::noinline]] void tarry_measured_path(void* path, uint64_t messa
   for (uint64_t sent = 0; sent < messages; sent += kBatch) {
     run_as_shard(p.shard, [&p] { p.publisher->offer(as_bytes(p.batch)); });
     p.shard.run_turn_for_test();
+    if (p.hop) {
+      p.other.run_turn_for_test();
+      p.shard.run_turn_for_test();  // hears that they were taken
+    }
     if (p.durable) p.acknowledge();
   }
 }
 
 int main(int argc, char** argv) {
   std::string kind = argc > 1 ? argv[1] : "";
-  if (argc != 3 || (kind != "transient" && kind != "durable")) {
-    std::fprintf(stderr, "usage: path_bench transient|durable MESSAGES\n");
+  const auto kinds = {"transient", "durable", "hop", "varied"};
+  if (argc != 3 || std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
+    std::fprintf(stderr, "usage: path_bench transient|durable|hop|varied MESSAGES\n");
     return 2;
   }
   uint64_t messages = (std::strtoull(argv[2], nullptr, 10) + kBatch - 1) / kBatch * kBatch;
-  Path path(kind == "durable");
+  Path path(kind);
   tarry_measured_path(&path, kBatch * 20);  // buffers have their size, what is looked up is known
   constexpr int kQuiet = 20;
   for (int i = 0; i < kQuiet; ++i) path.pump();
