@@ -149,11 +149,17 @@ void add_health_routes(Router& router, Context& context) {
         "metadata-store/initialized", "metadata-store/initialized/with-data",
         "quorum-queues-without-elected-leaders/all-vhosts",
         "quorum-queues-without-elected-leaders/all-vhosts/pattern/{pattern}",
-        "quorum-queues-without-elected-leaders/vhost/{vhost}",
-        "quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}",
         "node-is-mirror-sync-critical", "reached-target-cluster-size"}) {
     router.add_direct(Method::get, base + name, Access::management,
                       [](const Request&) { return healthy(); });
+  }
+  for (const char* name :
+       {"quorum-queues-without-elected-leaders/vhost/{vhost}",
+        "quorum-queues-without-elected-leaders/vhost/{vhost}/pattern/{pattern}"}) {
+    router.add_direct(
+        Method::get, base + name, Access::management, [&context](const Request& request) {
+          return vhost_exists(context, request.capture(0)) ? healthy() : Response::not_found();
+        });
   }
   router.add_direct(Method::get, base + "certificate-expiration/{within}/{unit}",
                     Access::management, bound(context, certificate_expiration));

@@ -1,140 +1,15 @@
 // Figures for Prometheus (http-api 5.5, retry-spec 8): our own names, and RabbitMQ's where
 // dashboards rely on them.
+#include <algorithm>
 #include <set>
 
 #include "http/controllers/common.h"
-#include "http/metrics_text.h"
+#include "http/controllers/queue_metrics.h"
 #include "http/node_figures.h"
 #include "tarrymq/runtime/limit_hits.h"
 
 namespace tarry::http {
 namespace {
-
-double as_double(uint64_t value) { return static_cast<double>(value); }
-
-constexpr const char* kReasons[] = {"rejected", "expired", "maxlen", "delivery_limit", "max_age"};
-
-uint64_t count_of(const std::map<std::string, uint64_t>& counts, const std::string& reason) {
-  const auto found = counts.find(reason);
-  return found == counts.end() ? 0 : found->second;
-}
-
-/// One value of a queue: our name without "tarrymq_queue_", RabbitMQ's whole name or "".
-struct QueueMetric {
-  const char* ours;
-  const char* rabbit;
-  const char* help;
-  bool is_counter;
-  uint64_t (*value)(const QueueNumbers&);
-};
-const QueueMetric kQueueMetrics[] = {
-    {"messages_ready", "queue_messages_ready", "Messages ready to be delivered", false,
-     [](const QueueNumbers& n) { return n.ready; }},
-    {"messages_unacked", "queue_messages_unacked", "Messages delivered and not yet acknowledged",
-     false, [](const QueueNumbers& n) { return n.unacked; }},
-    {"messages", "queue_messages", "Sum of ready and unacknowledged messages", false,
-     [](const QueueNumbers& n) { return n.ready + n.unacked; }},
-    {"messages_delayed", "", "Messages that wait to be retried", false,
-     [](const QueueNumbers& n) { return n.delayed; }},
-    {"messages_persistent", "queue_messages_persistent", "Persistent messages", false,
-     [](const QueueNumbers& n) { return n.persistent; }},
-    {"messages_bytes", "queue_messages_bytes", "Size in bytes of ready and unacknowledged messages",
-     false, [](const QueueNumbers& n) { return n.ready_bytes + n.unacked_bytes; }},
-    {"messages_ready_bytes", "queue_messages_ready_bytes", "Size in bytes of ready messages", false,
-     [](const QueueNumbers& n) { return n.ready_bytes; }},
-    {"messages_unacked_bytes", "queue_messages_unacked_bytes",
-     "Size in bytes of unacknowledged messages", false,
-     [](const QueueNumbers& n) { return n.unacked_bytes; }},
-    {"consumers", "queue_consumers", "Consumers on a queue", false,
-     [](const QueueNumbers& n) { return n.consumers; }},
-    {"memory_bytes", "queue_process_memory_bytes", "Memory in bytes used by a queue", false,
-     [](const QueueNumbers& n) { return n.memory_bytes; }},
-    {"disk_bytes", "", "Bytes on disk used by a queue", false,
-     [](const QueueNumbers& n) { return n.disk_bytes; }},
-    {"published_total", "queue_messages_published_total", "Messages published to queues", true,
-     [](const QueueNumbers& n) { return n.published; }},
-    {"delivered_total", "", "Messages delivered to consumers or got", true,
-     [](const QueueNumbers& n) { return n.delivered + n.delivered_no_ack + n.got + n.got_no_ack; }},
-    {"acknowledged_total", "", "Messages acknowledged by consumers", true,
-     [](const QueueNumbers& n) { return n.acked; }},
-    {"redelivered_total", "", "Messages delivered again", true,
-     [](const QueueNumbers& n) { return n.redelivered; }},
-    {"rejected_total", "", "Messages rejected by consumers", true,
-     [](const QueueNumbers& n) { return n.rejected; }},
-    {"confirmed_total", "", "Messages confirmed to publishers", true,
-     [](const QueueNumbers& n) { return n.confirmed; }},
-};
-
-std::vector<std::string> names_of(const QueueMetric& metric, const std::string& ours,
-                                  const std::string& rabbit) {
-  std::vector<std::string> out{ours + metric.ours};
-  if (metric.rabbit[0] != 0) out.push_back(rabbit + metric.rabbit);
-  return out;
-}
-
-/// How late retries that came due were let in (retry-spec 40).
-void put_lag(MetricsText& out, const QueueNumbers& n, MetricsText::Labels labels) {
-  static const std::vector<double> kBoundsSeconds = [] {
-    std::vector<double> seconds;
-    for (uint64_t ms : kRetryLagBoundsMs) seconds.push_back(as_double(ms) / 1000);
-    return seconds;
-  }();
-  out.histogram("tarrymq_retry_lag_seconds",
-                "How long after its due time a retry was let into its queue", kBoundsSeconds,
-                {n.retry_lag.begin(), n.retry_lag.end()}, as_double(n.retry_lag_sum_ms) / 1000,
-                labels);
-}
-
-/// retry-spec 8.
-void put_retries(MetricsText& out, const QueueNumbers& n, MetricsText::Labels labels,
-                 std::string_view vhost, std::string_view queue) {
-  out.counter("tarrymq_retries_scheduled_total", "Rejections that began to wait for a retry",
-              as_double(n.retries_scheduled), labels);
-  out.counter("tarrymq_retries_redelivered_total",
-              "Retries that came due and went back to their queue",
-              as_double(n.retries_redelivered), labels);
-  out.counter("tarrymq_retries_postponed_total",
-              "Retries that waited once more because their queue was full",
-              as_double(n.retries_postponed), labels);
-  put_lag(out, n, labels);
-  const bool whole = queue.empty();
-  const auto by_reason = [&](const char* name, const char* help, const std::string& reason,
-                             uint64_t count) {
-    if (whole)
-      out.counter(name, help, as_double(count), {{"reason", reason}});
-    else
-      out.counter(name, help, as_double(count),
-                  {{"reason", reason}, {"vhost", vhost}, {"queue", queue}});
-  };
-  constexpr const char* kDeadHelp = "Messages that were dead-lettered, by reason";
-  constexpr const char* kDroppedHelp =
-      "Dead letters that no queue took, by the reason of their death";
-  if (whole) {
-    for (const char* reason : kReasons) {
-      by_reason("tarrymq_dead_lettered_total", kDeadHelp, reason,
-                count_of(n.dead_lettered, reason));
-      by_reason("tarrymq_dropped_total", kDroppedHelp, reason, count_of(n.dropped, reason));
-    }
-    return;
-  }
-  for (const auto& [reason, count] : n.dead_lettered)
-    by_reason("tarrymq_dead_lettered_total", kDeadHelp, reason, count);
-  for (const auto& [reason, count] : n.dropped)
-    by_reason("tarrymq_dropped_total", kDroppedHelp, reason, count);
-}
-
-void put_queue_sums(MetricsText& out, const OverviewInfo& info) {
-  const QueueNumbers& n = info.totals;
-  for (const QueueMetric& metric : kQueueMetrics) {
-    for (const std::string& name : names_of(metric, "tarrymq_queue_", "rabbitmq_")) {
-      if (metric.is_counter)
-        out.counter(name, metric.help, as_double(metric.value(n)));
-      else
-        out.gauge(name, metric.help, as_double(metric.value(n)));
-    }
-  }
-  put_retries(out, n, {}, "", "");
-}
 
 /// What kept one client from taking what others need (README "Limits").
 void put_limits(MetricsText& out) {
@@ -252,101 +127,127 @@ void put_node(MetricsText& out, Context& context, const OverviewInfo& info) {
               as_double(f.cpu_user_ms + f.cpu_system_ms) / 1000);
 }
 
-Response metrics_response(const MetricsText& out) {
-  Response response;
-  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = out.text();
-  return response;
-}
-
-void put_queue(MetricsText& out, const QueueInfo& queue, const std::string& ours,
-               const std::string& rabbit) {
-  const MetricsText::Labels labels{{"vhost", queue.vhost}, {"queue", queue.name}};
-  for (const QueueMetric& metric : kQueueMetrics) {
-    for (const std::string& name : names_of(metric, ours, rabbit)) {
-      if (metric.is_counter)
-        out.counter(name, metric.help, as_double(metric.value(queue.numbers)), labels);
-      else
-        out.gauge(name, metric.help, as_double(metric.value(queue.numbers)), labels);
-    }
-  }
-  if (queue.retry_enabled || !queue.numbers.dead_lettered.empty() ||
-      !queue.numbers.dropped.empty()) {
-    put_retries(out, queue.numbers, labels, queue.vhost, queue.name);
-  }
+void put_whole(MetricsText& out, Context& context, const OverviewInfo& info) {
+  put_node(out, context, info);
+  put_global(out, info);
+  put_limits(out);
+  put_log_ins(out, context);
 }
 
 Response aggregated(Context& context) {
   MetricsText out;
   const OverviewInfo info = context.broker.overview({});
-  put_node(out, context, info);
-  put_global(out, info);
-  put_limits(out);
-  put_log_ins(out, context);
-  put_queue_sums(out, info);
-  return metrics_response(out);
+  put_whole(out, context, info);
+  put_queue_sums(out, info.totals);
+  return metrics_response(out.text());
 }
 
-Response per_object(Context& context) {
+/// What stands before the figures of single objects: of the broker as a whole.
+std::string metrics_head(Context& context, const OverviewInfo& info) {
   MetricsText out;
-  const OverviewInfo info = context.broker.overview({});
-  put_node(out, context, info);
-  put_global(out, info);
-  put_limits(out);
-  put_log_ins(out, context);
-  for (const QueueInfo& queue : context.broker.queues({})) {
-    if (!queue.internal) put_queue(out, queue, "tarrymq_queue_", "rabbitmq_");
-  }
-  return metrics_response(out);
+  put_whole(out, context, info);
+  return out.text();
+}
+
+// -- Single objects: /metrics/per-object, and RabbitMQ's /metrics/detailed
+
+using prometheus::ClientMetric;
+using prometheus::MetricType;
+using Names = std::set<std::string>;
+
+/// Of these vhosts; of none in particular, of all.
+bool chosen(const Names& vhosts, const std::string& vhost) {
+  return vhosts.empty() || vhosts.contains(vhost);
+}
+
+QueueRows queue_rows(Context& context, const Names& vhosts) {
+  std::vector<QueueInfo> queues = context.broker.queues({});
+  std::erase_if(queues, [&](const QueueInfo& queue) {
+    return queue.internal || !chosen(vhosts, queue.vhost);
+  });
+  return std::make_shared<const std::vector<QueueInfo>>(std::move(queues));
+}
+
+void per_object(Context& context, std::shared_ptr<Request>, Responder responder) {
+  send_metrics(std::move(responder), metrics_head(context, context.broker.overview({})),
+               queue_series(queue_rows(context, {}), "tarrymq_queue_", "rabbitmq_"));
+}
+
+void add_vhost_status(Context& context, std::vector<MetricSeries>& out) {
+  auto vhosts = std::make_shared<const std::vector<VhostInfo>>(context.broker.vhosts());
+  out.push_back({"rabbitmq_cluster_vhost_status", "1 while the vhost runs", MetricType::Gauge,
+                 vhosts->size(), [vhosts](size_t row, std::vector<ClientMetric>& samples) {
+                   ClientMetric& sample = samples.emplace_back();
+                   sample.label = {{"vhost", (*vhosts)[row].name}};
+                   sample.gauge.value = 1;
+                 }});
+}
+
+void add_connections(Context& context, const Names& vhosts, std::vector<MetricSeries>& out) {
+  auto all = context.broker.connections({});
+  std::erase_if(all, [&](const auto& one) { return !chosen(vhosts, one->info.vhost); });
+  const auto rows = std::make_shared<const decltype(all)>(std::move(all));
+  const auto add = [&](const char* name, const char* help, MetricType type, auto value) {
+    out.push_back(
+        {name, help, type, rows->size(),
+         [rows, type, value](size_t row, std::vector<ClientMetric>& samples) {
+           const auto& connection = (*rows)[row];
+           const ConnectionInfo& info = connection->info;
+           ClientMetric& sample = samples.emplace_back();
+           sample.label = {{"connection", info.name}, {"vhost", info.vhost}, {"user", info.user}};
+           (type == MetricType::Counter ? sample.counter.value : sample.gauge.value) =
+               value(*connection);
+         }});
+  };
+  add("rabbitmq_detailed_connection_incoming_bytes_total", "Bytes received", MetricType::Counter,
+      [](const auto& one) { return static_cast<double>(connection_values(one)[kRecvOct]); });
+  add("rabbitmq_detailed_connection_outgoing_bytes_total", "Bytes sent", MetricType::Counter,
+      [](const auto& one) { return static_cast<double>(connection_values(one)[kSendOct]); });
+  add("rabbitmq_detailed_connection_channels", "Channels", MetricType::Gauge, [](const auto& one) {
+    return static_cast<double>(one.channel_count.load(std::memory_order_relaxed));
+  });
+}
+
+void add_exchanges(Context& context, const Names& vhosts, std::vector<MetricSeries>& out) {
+  auto all = context.broker.exchanges({});
+  std::erase_if(all, [&](const ExchangeInfo& one) { return !chosen(vhosts, one.vhost); });
+  const auto rows = std::make_shared<const std::vector<ExchangeInfo>>(std::move(all));
+  const auto add = [&](const char* name, const char* help, uint64_t ExchangeInfo::*value) {
+    out.push_back({name, help, MetricType::Counter, rows->size(),
+                   [rows, value](size_t row, std::vector<ClientMetric>& samples) {
+                     const ExchangeInfo& exchange = (*rows)[row];
+                     ClientMetric& sample = samples.emplace_back();
+                     sample.label = {{"vhost", exchange.vhost}, {"exchange", exchange.name}};
+                     sample.counter.value = as_double(exchange.*value);
+                   }});
+  };
+  add("rabbitmq_detailed_exchange_messages_published_in_total", "Messages that came in",
+      &ExchangeInfo::published_in);
+  add("rabbitmq_detailed_exchange_messages_published_out_total", "Copies that left for queues",
+      &ExchangeInfo::published_out);
 }
 
 /// RabbitMQ's /metrics/detailed: families and vhosts of choice, names with "detailed_".
-Response detailed(Context& context, const Request& request) {
-  std::set<std::string> families, vhosts;
-  for (const auto& [name, value] : request.query) {
+void detailed(Context& context, std::shared_ptr<Request> request, Responder responder) {
+  Names families, vhosts;
+  for (const auto& [name, value] : request->query) {
     if (name == "family") families.insert(value);
     if (name == "vhost") vhosts.insert(value);
   }
-  const auto wants = [&](const char* family) { return families.contains(family); };
-  MetricsText out;
-  if (wants("queue_coarse_metrics") || wants("queue_metrics") || wants("queue_consumer_count")) {
-    for (const QueueInfo& queue : context.broker.queues({})) {
-      if (queue.internal || (!vhosts.empty() && !vhosts.contains(queue.vhost))) continue;
-      put_queue(out, queue, "tarrymq_detailed_queue_", "rabbitmq_detailed_");
-    }
+  const auto wants = [&](std::initializer_list<const char*> any) {
+    return std::any_of(any.begin(), any.end(),
+                       [&](const char* one) { return families.contains(one); });
+  };
+  std::vector<MetricSeries> out;
+  if (wants({"queue_coarse_metrics", "queue_metrics", "queue_consumer_count"})) {
+    out =
+        queue_series(queue_rows(context, vhosts), "tarrymq_detailed_queue_", "rabbitmq_detailed_");
   }
-  if (wants("vhost_status")) {
-    for (const VhostInfo& vhost : context.broker.vhosts()) {
-      out.gauge("rabbitmq_cluster_vhost_status", "1 while the vhost runs", 1,
-                {{"vhost", vhost.name}});
-    }
-  }
-  if (wants("connection_coarse_metrics") || wants("connection_metrics")) {
-    for (const auto& connection : context.broker.connections({})) {
-      const ConnectionInfo& info = connection->info;
-      if (!vhosts.empty() && !vhosts.contains(info.vhost)) continue;
-      const MetricsText::Labels labels{
-          {"connection", info.name}, {"vhost", info.vhost}, {"user", info.user}};
-      const auto values = connection_values(*connection);
-      out.counter("rabbitmq_detailed_connection_incoming_bytes_total", "Bytes received",
-                  static_cast<double>(values[kRecvOct]), labels);
-      out.counter("rabbitmq_detailed_connection_outgoing_bytes_total", "Bytes sent",
-                  static_cast<double>(values[kSendOct]), labels);
-      out.gauge("rabbitmq_detailed_connection_channels", "Channels",
-                connection->channel_count.load(std::memory_order_relaxed), labels);
-    }
-  }
-  if (wants("exchange_metrics") || wants("channel_exchange_metrics")) {
-    for (const ExchangeInfo& exchange : context.broker.exchanges({})) {
-      if (!vhosts.empty() && !vhosts.contains(exchange.vhost)) continue;
-      const MetricsText::Labels labels{{"vhost", exchange.vhost}, {"exchange", exchange.name}};
-      out.counter("rabbitmq_detailed_exchange_messages_published_in_total", "Messages that came in",
-                  as_double(exchange.published_in), labels);
-      out.counter("rabbitmq_detailed_exchange_messages_published_out_total",
-                  "Copies that left for queues", as_double(exchange.published_out), labels);
-    }
-  }
-  return metrics_response(out);
+  if (wants({"vhost_status"})) add_vhost_status(context, out);
+  if (wants({"connection_coarse_metrics", "connection_metrics"}))
+    add_connections(context, vhosts, out);
+  if (wants({"exchange_metrics", "channel_exchange_metrics"})) add_exchanges(context, vhosts, out);
+  send_metrics(std::move(responder), "", std::move(out));
 }
 
 }  // namespace
@@ -354,9 +255,8 @@ Response detailed(Context& context, const Request& request) {
 void add_metrics_routes(Router& router, Context& context, Access access) {
   router.add_direct(Method::get, "/metrics", access,
                     [&context](const Request&) { return aggregated(context); });
-  router.add_direct(Method::get, "/metrics/per-object", access,
-                    [&context](const Request&) { return per_object(context); });
-  router.add_direct(Method::get, "/metrics/detailed", access, bound(context, detailed));
+  router.add(Method::get, "/metrics/per-object", access, bound(context, per_object));
+  router.add(Method::get, "/metrics/detailed", access, bound(context, detailed));
 }
 
 }  // namespace tarry::http

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "http/controllers/common.h"
+#include "http/controllers/exchange_types.h"
 #include "http/node_figures.h"
 
 namespace tarry::http {
@@ -58,7 +59,7 @@ Json node_json(Context& context, const StatsRange& range) {
       {"applications",
        Json::array({{{"name", "tarrymq"}, {"description", "TarryMQ"}, {"version", info.version}}})},
       {"auth_mechanisms", enabled({"PLAIN", "AMQPLAIN"})},
-      {"exchange_types", enabled({"direct", "fanout", "headers", "topic"})},
+      {"exchange_types", exchange_types_json()},
       {"contexts", Json::array()},
       {"enabled_plugins", Json::array({"rabbitmq_management"})}};
   out["mem_used_details"] = details_json(view, kMemUsed, range.node_stats);
@@ -75,15 +76,42 @@ Json node_json(Context& context, const StatsRange& range) {
   return out;
 }
 
-/// What is known of where the memory goes: messages in queues' tails, and the rest.
+/// What is known of where the memory goes: messages in queues' tails, and the rest. RabbitMQ's
+/// other parts are there with 0: its tools take an answer without them for none.
 Json memory_json(Context& context) {
   const uint64_t total = node_figures(context).memory_bytes;
   const uint64_t queues = std::min(total, context.broker.overview({}).totals.memory_bytes);
-  return Json{{"memory",
-               {{"strategy", "rss"},
-                {"total", {{"rss", total}, {"allocated", total}, {"erlang", 0}}},
-                {"queue_procs", queues},
-                {"other_system", total - queues}}}};
+  Json parts{{"strategy", "rss"},
+             {"total", {{"rss", total}, {"allocated", total}, {"erlang", 0}}},
+             {"queue_procs", queues},
+             {"other_system", total - queues}};
+  for (const char* part : {"allocated_unused",
+                           "atom",
+                           "binary",
+                           "code",
+                           "connection_channels",
+                           "connection_other",
+                           "connection_readers",
+                           "connection_writers",
+                           "metadata_store",
+                           "metadata_store_ets",
+                           "metrics",
+                           "mgmt_db",
+                           "mnesia",
+                           "msg_index",
+                           "other_ets",
+                           "other_proc",
+                           "plugins",
+                           "quorum_ets",
+                           "quorum_queue_dlx_procs",
+                           "quorum_queue_procs",
+                           "reserved_unallocated",
+                           "stream_queue_coordinator_procs",
+                           "stream_queue_procs",
+                           "stream_queue_replica_reader_procs"}) {
+    parts[part] = 0;
+  }
+  return Json{{"memory", std::move(parts)}};
 }
 
 Response node_or_404(Context& context, const Request& request,

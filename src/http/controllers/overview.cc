@@ -1,5 +1,6 @@
 // The broker as a whole (http-api H-20, H-25, H-27).
 #include "http/controllers/common.h"
+#include "http/controllers/exchange_types.h"
 #include "http/controllers/queue_json.h"
 
 namespace tarry::http {
@@ -72,18 +73,6 @@ Json churn_json(const OverviewInfo& info, const HistoryBook::View& view, History
   return out;
 }
 
-Json exchange_types_json() {
-  Json out = Json::array();
-  for (const auto& [name, description] :
-       {std::pair{"direct", "AMQP direct exchange, as per the AMQP specification"},
-        std::pair{"fanout", "AMQP fanout exchange, as per the AMQP specification"},
-        std::pair{"headers", "AMQP headers exchange, as per the AMQP specification"},
-        std::pair{"topic", "AMQP topic exchange, as per the AMQP specification"}}) {
-    out.push_back(Json{{"name", name}, {"description", description}, {"enabled", true}});
-  }
-  return out;
-}
-
 /// `view`: of the broker as a whole (with what connections do), or of what the caller may see of
 /// it.
 Json overview_json(Context& context, const OverviewInfo& info, const HistoryBook::View& view,
@@ -96,6 +85,8 @@ Json overview_json(Context& context, const OverviewInfo& info, const HistoryBook
            {"product_version", info.version},
            {"management_version", kCompatibleVersion},
            {"rabbitmq_version", kCompatibleVersion},
+           {"erlang_version", ""},  // tools that list versions take none for a fault
+           {"erlang_full_version", ""},
            {"cluster_name", cluster_name(context, info)},
            {"node", info.node},
            {"uptime", info.uptime_ms},

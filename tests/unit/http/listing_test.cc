@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "held_sink.h"
+
 namespace tarry::http {
 namespace {
 
@@ -87,16 +89,6 @@ TEST(Listing, ColumnsCutAtAnyDepth) {
   EXPECT_EQ(out[0], (Json{{"name", "Q0"}, {"stats", {{"rate", 1}}}}));
 }
 
-/// Keeps what is to run later until the test lets it.
-struct HeldSink : Responder::Sink {
-  std::vector<std::function<void()>>& later;
-  std::optional<Response>& answer;
-  HeldSink(std::vector<std::function<void()>>& l, std::optional<Response>& a)
-      : later(l), answer(a) {}
-  void deliver(Response response) override { answer = std::move(response); }
-  void run_on_server(std::function<void()> work) override { later.push_back(std::move(work)); }
-};
-
 TEST(Listing, WhatIsLongLeavesTheThreadToOthersInBetween) {
   std::vector<std::function<void()>> later;
   std::optional<Response> answer;
@@ -111,8 +103,8 @@ TEST(Listing, WhatIsLongLeavesTheThreadToOthersInBetween) {
     ++made;
     return (*objects)[i];
   };
-  send_list(std::make_shared<const Request>(), Responder(std::make_shared<HeldSink>(later, answer)),
-            listing);
+  send_list(std::make_shared<const Request>(),
+            Responder(std::make_shared<http_test::HeldSink>(later, answer)), listing);
   size_t slices = 1;
   while (!answer) {
     ASSERT_EQ(later.size(), 1u) << "one slice at a time";

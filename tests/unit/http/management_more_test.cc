@@ -2,7 +2,11 @@
 // parameters, uploads, health, metrics, logs, the API's description.
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "held_sink.h"
 #include "http/api.h"
+#include "http/metrics_series.h"
 #include "http/openapi.h"
 #include "management_world.h"
 #include "tarrymq/runtime/log.h"
@@ -253,6 +257,45 @@ TEST_F(ManagementMore, MetricsTellSumsAndOnRequestEachQueue) {
   EXPECT_EQ(client->call("GET", "/metrics", "", TestClient::kTenant).status, 403);
 }
 
+// The choice of families and vhosts, with what RabbitMQ calls them.
+TEST_F(ManagementMore, DetailedMetricsAreOfTheChosenFamiliesAlone) {
+  broker.queue_list = {make_queue("/", "q", 3), make_queue("tenant", "t", 1)};
+  const std::string queues = get("/metrics/detailed?family=queue_coarse_metrics&vhost=%2F").body;
+  EXPECT_NE(queues.find("rabbitmq_detailed_queue_messages_ready{vhost=\"/\",queue=\"q\"} 3\n"),
+            std::string::npos);
+  EXPECT_EQ(queues.find("tenant"), std::string::npos);
+  EXPECT_EQ(queues.find("exchange"), std::string::npos);
+  const std::string exchanges = get("/metrics/detailed?family=exchange_metrics").body;
+  EXPECT_NE(exchanges.find("# TYPE rabbitmq_detailed_exchange_messages_published_in_total counter\n"
+                           "rabbitmq_detailed_exchange_messages_published_in_total{vhost=\"/\","
+                           "exchange=\"\"} 0\n"),
+            std::string::npos)
+      << exchanges;
+  EXPECT_EQ(get("/metrics/detailed").body, "");
+}
+
+// Clients with typed answers (rabbitmqadmin 2) want every one of these.
+TEST_F(ManagementMore, WhatTypedClientsWantIsThere) {
+  const Json memory = get("/api/nodes/tarrymq@test/memory").json()["memory"];
+  for (const char* part : {"connection_readers", "quorum_queue_procs", "stream_queue_procs", "code",
+                           "metadata_store", "reserved_unallocated", "mgmt_db", "binary"})
+    EXPECT_TRUE(memory[part].is_number()) << part;
+  const Json overview = get("/api/overview").json();
+  EXPECT_TRUE(overview["erlang_version"].is_string());
+  EXPECT_TRUE(overview["erlang_full_version"].is_string());
+  std::set<std::string> types;
+  for (const Json& type : overview["exchange_types"]) types.insert(type["name"]);
+  EXPECT_TRUE(types.contains("x-delayed-message") && types.contains("x-consistent-hash"));
+  EXPECT_EQ(get("/api/nodes").json()[0]["exchange_types"], overview["exchange_types"]);
+}
+
+TEST_F(ManagementMore, AHealthCheckOfAVhostThatIsNotThereIs404) {
+  const std::string check = "/api/health/checks/quorum-queues-without-elected-leaders/vhost/";
+  EXPECT_EQ(get(check + "%2F").status, 200);
+  EXPECT_EQ(get(check + "nope").status, 404);
+  EXPECT_EQ(get(check + "nope/pattern/x").status, 404);
+}
+
 TEST_F(ManagementMore, Rule40_MetricsTellHowLateRetriesAreAsAHistogram) {
   QueueInfo queue = make_queue("/", "q", 0);
   queue.retry_enabled = true;
@@ -353,6 +396,94 @@ TEST_F(ManagementMore, NumbersMayBeTextAsOldToolsSendThem) {
             200);
   EXPECT_EQ(broker.got_count, 2u);
   EXPECT_EQ(client->call("POST", "/api/queues/%2F/q/get", R"({"count": "two"})").status, 400);
+}
+
+// -- Metrics of many objects
+
+using http::MetricSeries;
+using http::send_metrics;
+using prometheus::ClientMetric;
+using prometheus::MetricType;
+
+/// Runs an answer to its end; how many slices it took. None may make more than `slice_max` samples.
+struct SlicedAnswer {
+  size_t slices = 1;
+  std::string body;
+
+  SlicedAnswer(std::string head, std::vector<MetricSeries> series, const size_t& made,
+               size_t slice_max) {
+    std::vector<std::function<void()>> later;
+    std::optional<http::Response> answer;
+    send_metrics(http::Responder(std::make_shared<HeldSink>(later, answer)), std::move(head),
+                 std::move(series));
+    while (!answer) {
+      EXPECT_EQ(later.size(), 1u) << "one slice at a time";
+      const size_t before = made;
+      auto next = std::move(later.back());
+      later.clear();
+      next();
+      EXPECT_LE(made - before, slice_max) << "a slice is short";
+      ++slices;
+    }
+    body = answer->body;
+    EXPECT_EQ(answer->content_type, "text/plain; version=0.0.4; charset=utf-8");
+  }
+};
+
+MetricSeries counted(std::string name, size_t rows, size_t& made) {
+  return {std::move(name), "Help", MetricType::Gauge, rows,
+          [&made](size_t row, std::vector<ClientMetric>& samples) {
+            ++made;
+            ClientMetric& sample = samples.emplace_back();
+            sample.label = {{"queue", "q" + std::to_string(row)}};
+            sample.gauge.value = static_cast<double>(row);
+          }};
+}
+
+TEST(MetricSeries, AFamilyKeepsTogetherOverItsSlices) {
+  size_t made = 0;
+  const SlicedAnswer run("# head\n", {counted("a", 2, made), counted("b", 1, made)}, made, 10);
+  EXPECT_EQ(run.body,
+            "# head\n"
+            "# HELP a Help\n# TYPE a gauge\na{queue=\"q0\"} 0\na{queue=\"q1\"} 1\n"
+            "# HELP b Help\n# TYPE b gauge\nb{queue=\"q0\"} 0\n");
+}
+
+TEST(MetricSeries, WhatIsLongLeavesTheThreadToOthersInBetween) {
+  size_t made = 0;
+  const SlicedAnswer run("", {counted("a", 10'000, made), counted("b", 10'000, made)}, made, 4'000);
+  EXPECT_EQ(made, 20'000u);
+  EXPECT_GE(run.slices, 5u);
+  size_t heads = 0;
+  for (size_t at = run.body.find('#'); at != std::string::npos; at = run.body.find('#', at + 1))
+    ++heads;
+  EXPECT_EQ(heads, 4u) << "HELP and TYPE of each, once";
+  EXPECT_LT(run.body.find("a{queue=\"q9999\"} 9999\n"), run.body.find("# HELP b"));
+  EXPECT_NE(run.body.find("b{queue=\"q9999\"} 9999\n"), std::string::npos);
+}
+
+TEST(MetricSeries, ASeriesWithoutSamplesIsLeftOut) {
+  size_t made = 0;
+  MetricSeries none{"none", "Help", MetricType::Counter, 10'000,
+                    [&made](size_t, std::vector<ClientMetric>&) { ++made; }};
+  const SlicedAnswer run("", {none, counted("b", 0, made)}, made, 4'000);
+  EXPECT_EQ(run.body, "");
+  EXPECT_EQ(made, 10'000u);
+  EXPECT_GE(run.slices, 2u);
+}
+
+TEST(MetricSeries, TheLinesOfAHistogramCount) {
+  size_t made = 0;
+  const MetricSeries lag{"lag", "Help", MetricType::Histogram, 2'000,
+                         [&made](size_t row, std::vector<ClientMetric>& samples) {
+                           ++made;
+                           ClientMetric& sample = samples.emplace_back();
+                           sample.label = {{"queue", "q" + std::to_string(row)}};
+                           for (int i = 0; i < 19; ++i)
+                             sample.histogram.bucket.push_back({1, static_cast<double>(i)});
+                         }};
+  const SlicedAnswer run("", {lag}, made, 200);
+  EXPECT_GE(run.slices, 10u);
 }
 
 }  // namespace
