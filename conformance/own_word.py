@@ -273,6 +273,16 @@ def the_override_of_a_live_queue(broker):
     check(http(broker, "GET", "/queues/%2F/orders/retry")[1]["effective"]["min"] == HOUR_MS, "still overridden")
 
 
+def the_readme_s_queue(broker):
+    with connect(broker) as connection:
+        channel = connection.channel()
+        exec(example("queue"), {"channel": channel})
+        _, shown = http(broker, "GET", "/queues/%2F/orders/retry")
+        check(shown["schedule"] == [500, 1000, 2000, 4000, 8000], "not that of the picture: %r" % shown)
+        for queue in ("orders", "failed-messages"):
+            channel.queue_delete(queue)
+
+
 def the_preview_of_a_schedule(broker):
     shown = json.loads(shell(broker, example("preview")))
     check(shown == {"schedule": [500, 1000, 2000, 4000, 8000], "total_ms": 15500, "deliveries_max": 6}, "%r" % shown)
@@ -377,7 +387,7 @@ def the_readme_s_consumer(broker):
 
 
 CHECKS = [a_delay_for_this_message, a_permanent_failure, errors_settle_nothing, the_exchange_is_not_to_be_changed,
-          confirmed_settlements_survive_kill_9, the_override_of_a_live_queue, the_preview_of_a_schedule,
+          confirmed_settlements_survive_kill_9, the_readme_s_queue, the_override_of_a_live_queue, the_preview_of_a_schedule,
           at_least_once_loses_nothing, the_readme_s_consumer]
 
 
