@@ -24,11 +24,13 @@ void Channel::on(const method::BasicConsume& m) {
   std::string name;
   if (!resolve_queue(m.queue, name)) return;
   auto bad_argument = [this, &name](const FieldView& field, const char* allowed) {
-    connection_.fail(this,
-                     PeerError::precondition_failed(
-                         "invalid arg '" + std::string(field.name) + "' for queue '" + name +
-                         "' in vhost '" + connection_.vhost().name() + "': a consumer came with " +
-                         field_value(field).to_text() + ", " + allowed + " is allowed"));
+    const FieldValue value = field_value(field);
+    connection_.fail(
+        this,
+        PeerError::precondition_failed(
+            "invalid arg '" + std::string(field.name) + "' for queue '" + name + "' in vhost '" +
+            connection_.vhost().name() + "': a consumer came with the value '" + value.to_text() +
+            "' of type '" + std::string(value.type_name()) + "', " + allowed + " is allowed"));
   };
   int32_t priority = 0;
   if (auto field = find_field(m.arguments, "x-priority")) {

@@ -190,9 +190,11 @@ bool Channel::check_extra_keys(const PropertiesView& view, ByteSpan& header) {
   for (const char* name : {"CC", "BCC"}) {
     const FieldValue* value = table->find(name);
     if (!value || is_array_of_strings(*value)) continue;
-    connection_.fail(this, PeerError::precondition_failed(
-                               "unsupported type in message header '" + std::string(name) +
-                               "': " + value->to_text() + ", an array of strings is allowed"));
+    connection_.fail(this, PeerError::precondition_failed("unsupported type in message header '" +
+                                                          std::string(name) + "': the value '" +
+                                                          value->to_text() + "' of type '" +
+                                                          std::string(value->type_name()) +
+                                                          "', an array of strings is allowed"));
     return false;
   }
   if (table->erase("BCC")) {

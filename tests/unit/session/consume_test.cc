@@ -75,8 +75,10 @@ TEST_F(Consume, PriorityMustBeAnInteger) {
   arguments.set("x-priority", FieldValue::text("high"));
   table = arguments.encode();
   say(1, method::BasicConsume{"q", "u", false, false, false, false, as_bytes(table)});
-  expect_channel_close(
-      1, 406, "invalid arg 'x-priority' for queue 'q' in vhost '/': ", method_id::basic_consume);
+  expect_channel_close(1, 406,
+                       "invalid arg 'x-priority' for queue 'q' in vhost '/': a consumer came with "
+                       "the value 'high' of type 'longstr', an integer is allowed",
+                       method_id::basic_consume);
 }
 
 TEST_F(Consume, AcksReachTheQueueAsRuns) {
