@@ -1,4 +1,6 @@
 // list_...: everything that the API lists, with columns.
+#include <algorithm>
+
 #include "ctl/command.h"
 
 namespace ctl {
@@ -83,6 +85,17 @@ struct ListOptions {
   bool all_vhosts = false, reverse = false, regex = false;
 };
 
+/// A mistyped name would else be a column of blanks.
+void remark_on_unknown(Session& session, const Json& rows,
+                       const std::vector<std::string>& columns) {
+  if (!rows.is_array() || rows.empty()) return;
+  for (const std::string& column : columns) {
+    const bool known = std::any_of(rows.begin(), rows.end(),
+                                   [&column](const Json& row) { return has_path(row, column); });
+    if (!known) session.say("tarrymqctl: none of these has a field '" + column + "'");
+  }
+}
+
 void list(Session& session, const List& what, const ListOptions& options) {
   const bool one_vhost = what.in_vhost && !options.all_vhosts;
   std::vector<std::string> columns = options.columns.empty() ? what.columns : options.columns;
@@ -97,7 +110,9 @@ void list(Session& session, const List& what, const ListOptions& options) {
   if (!options.filter.empty()) query.emplace_back("name", options.filter);
   if (options.regex) query.emplace_back("use_regex", "true");
   const std::string at = one_vhost ? path(what.base, session.vhost) : path(what.base);
-  print_rows(session.client().get(at, query), columns, session.format(), !session.quiet);
+  const Json rows = session.client().get(at, query);
+  if (!options.columns.empty()) remark_on_unknown(session, rows, columns);
+  print_rows(rows, columns, session.format(), !session.quiet);
 }
 
 void list_user_permissions(Session& session, const std::string& user) {

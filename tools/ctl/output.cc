@@ -66,6 +66,14 @@ Json at_path(const Json& object, const std::string& path) {
                                                      : Json();
 }
 
+bool has_path(const Json& object, const std::string& path) {
+  if (object.contains(path)) return true;
+  const size_t dot = path.find('.');
+  if (dot == std::string::npos) return false;
+  const auto found = object.find(path.substr(0, dot));
+  return found != object.end() && found->is_object() && has_path(*found, path.substr(dot + 1));
+}
+
 void print_rows(const Json& rows, const std::vector<std::string>& columns, Format format,
                 bool head) {
   if (format == Format::json) {

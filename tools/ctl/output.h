@@ -15,6 +15,8 @@ enum class Format : uint8_t { table, json };
 std::string cell(const Json& value);
 /// The value at a dotted path (message_stats.publish_details.rate); null if it is not there.
 Json at_path(const Json& object, const std::string& path);
+/// Whether there is one, also null.
+bool has_path(const Json& object, const std::string& path);
 /// Rows of objects, these columns of them. JSON: an array of objects; table: a head line and
 /// aligned columns.
 void print_rows(const Json& rows, const std::vector<std::string>& columns, Format format,
