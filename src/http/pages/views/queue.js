@@ -57,7 +57,7 @@ function Now({ q, live, range, vhost, name }) {
           ['On disk', q.disk_bytes !== undefined && `${bytes(q.disk_bytes)} in ${many(q.segments, 'segment')}`],
           ['In memory', bytes(q.memory)],
           ['Behind their due time', q.retry_stats?.lag?.count > 0 && `on average ${duration(q.retry_stats.lag.mean_ms)}, 99 % ${q.retry_stats.lag.p99_ms === null
-            ? 'not even within 5 min' : `within ${duration(q.retry_stats.lag.p99_ms)}`} (${count(q.retry_stats.lag.count)} retries)`],
+            ? 'not even within 5 min' : `within ${duration(q.retry_stats.lag.p99_ms)}`} (${many(q.retry_stats.lag.count, 'retry', 'retries')})`],
           ['Postponed, since the queue was full', q.retry_stats?.postponed || undefined],
           ['Dropped', dropped.length > 0 && html`<${Table} of=${Object.fromEntries(dropped)} />`],
         ]} />

@@ -46,6 +46,8 @@ const VERBS = [
   ['drop', 'Drop', 'They are lost for good.', 'dropped', true],
 ];
 
+const is_long = (text) => text.length > 200 || text.includes('\n');
+
 function Row({ m, picked, pick }) {
   const [open, set_open] = useState(false);
   const error = m.last_error ?? '';
@@ -55,7 +57,7 @@ function Row({ m, picked, pick }) {
       <td role="cell" class="num"><${Countdown} at=${m.due_at} /></td>
       <td role="cell" class="num wide"><${Time} at=${m.due_at} /></td>
       <td class="num attempt" role="cell" title="Delivered ${many(m.delivery_count, 'time')} so far">${count(m.attempt)}</td>
-      <td role="cell" class="what">${error ? html`<span class="error-text ${open ? '' : 'short'}">${error}</span>` : html`<span class="quiet">rejected without a word</span>`}
+      <td role="cell" class="what">${error ? html`<span class="error-text ${open || !is_long(error) ? '' : 'short'}">${error}</span>` : html`<span class="quiet">rejected without a word</span>`}
         <span class="quiet"> · key <span class="mono name">${m.routing_key}</span></span></td>
       <td role="cell" class="num"><button class="small" aria-expanded=${open} onClick=${() => set_open(!open)}>${open ? 'Less' : 'More'}</button></td>
     </tr>
