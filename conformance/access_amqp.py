@@ -141,6 +141,8 @@ def matrix(world):
             try:
                 play(client, operation)
                 check(missing is None, "%s: %s was done, without %s" % (user, name, missing))
+                # Not just cut: its exclusive queue is gone when it hears the close-ok.
+                client.call(0, 10, 50, struct.pack(">H", 200) + short("") + struct.pack(">HH", 0, 0), (10, 51))
                 client.close()
                 restore(world, name)
             except Gone as gone:
