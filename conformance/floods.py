@@ -9,6 +9,7 @@ import os
 import re
 import select
 import socket
+import ssl
 import struct
 import sys
 import threading
@@ -16,7 +17,8 @@ import time
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
-from broker import Broker, in_folder  # noqa: E402
+from broker import Broker, free_ports, in_folder  # noqa: E402
+from certificates import Authority  # noqa: E402
 from report import Report, check  # noqa: E402
 from wire_client import Client, publish_args, queue_declare  # noqa: E402
 from wire import Confirm, Delivery, Gone, long, short, table  # noqa: E402
@@ -381,6 +383,47 @@ def http_limits(folder):
             bounded(broker, before, 64 * MB, "1100 HTTP connections")
 
 
+def client_hello():
+    """What a client of TLS says first, whole."""
+    out = ssl.MemoryBIO()
+    try:
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost").do_handshake()
+    except ssl.SSLWantReadError:
+        return out.read()
+
+
+def half_handshakes(folder):
+    """More of them than there is room for, on the HTTPS port: who means it is served there and at the other ports."""
+    ca = Authority(folder)
+    cert, key = ca.sign("server", "server", "DNS:localhost")
+    context = ssl.create_default_context(cafile=ca.cert)
+    https = free_ports(1)[0]
+
+    def served(secured):
+        ask = b"GET /api/whoami HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic Z3Vlc3Q6Z3Vlc3Q=\r\n\r\n"
+        s = socket.create_connection(("127.0.0.1", https if secured else broker.http), DEADLINE_S)
+        if secured:
+            s = context.wrap_socket(s, server_hostname="localhost")
+        s.sendall(ask)
+        check(b" 200 " in s.recv(65536), "no answer %s TLS" % ("with" if secured else "without"))
+        s.close()
+
+    with Broker(folder, "--https-port", str(https), "--tls-cert", cert, "--tls-key", key) as broker:
+        with Neighbour(broker):
+            before, hello, crowd = resident(broker), client_hello(), []
+            for whole in (False, True):   # half of a first word; then a whole one, and silence
+                for _ in range(3):
+                    for _ in range(200):
+                        crowd.append(socket.create_connection(("127.0.0.1", https), DEADLINE_S))
+                        crowd[-1].sendall(hello if whole else hello[:len(hello) // 2])
+                    served(False)
+                    served(True)
+            bounded(broker, before, 192 * MB, "1200 half handshakes")
+            for s in crowd:
+                s.close()
+        check(broker.stop() == 0, "no clean stop")
+
+
 def room(broker):
     try:
         hits(broker, "frame_max")
@@ -400,7 +443,8 @@ def main():
               ("one byte a write", in_folder(one_byte_writes)),
               ("65,535 channels", in_folder(many_channels)),
               ("deliveries that nobody reads", in_folder(unread)),
-              ("HTTP: headers, bodies, connections", in_folder(http_limits))]
+              ("HTTP: headers, bodies, connections", in_folder(http_limits)),
+              ("HTTPS: half handshakes", in_folder(half_handshakes))]
     report.run([c for c in checks if not only or any(word in c[0] for word in only)])
     report.end()
 

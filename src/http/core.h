@@ -3,10 +3,12 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
 
+#include "http/handshake_turns.h"
 #include "http/message.h"
 #include "tarrymq/http/management_server.h"
 
@@ -23,6 +25,10 @@ struct Core {
   Api& api;
   boost::asio::io_context io{1};
   std::unordered_set<HttpConnection*> connections;
+  /// Of these, who keeps us waiting (for a handshake, a request, or that an answer is taken): since
+  /// when is their order. When there are too many, the first makes room for a new one.
+  std::list<HttpConnection*> waited_for;
+  HandshakeTurns handshakes{io};
   bool stopping = false;
   uint64_t body_bytes_reserved = 0;  // of large bodies being read (kBodyBudget)
 

@@ -88,8 +88,9 @@ struct HttpConnection::Reply final : Responder::Sink {
 HttpConnection::HttpConnection(asio::ip::tcp::socket socket, std::shared_ptr<Core> core,
                                const TlsContext* tls)
     : core_(std::move(core)),
-      stream_(std::move(socket), tls),
-      buffer_(core_->settings.header_bytes_max + (64u << 10)) {
+      stream_(std::move(socket), tls, core_->handshakes),
+      buffer_(core_->settings.header_bytes_max + (64u << 10)),
+      place_(core_->waited_for.end()) {
   error_code ignored;  // a peer that is gone already shows at the first read
   (void)stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
@@ -104,6 +105,7 @@ void HttpConnection::begin(asio::ip::tcp::socket socket, std::shared_ptr<Core> c
 }
 
 void HttpConnection::start() {
+  keeps_us_waiting();
   error_code gone;  // gone already: no address, not loopback
   const auto peer = stream_.socket().remote_endpoint(gone);
   if (gone) return begin_http();
@@ -159,24 +161,12 @@ void HttpConnection::shake_hands() {
   });
 }
 
-HttpConnection::~HttpConnection() { release_body(); }
-
-void HttpConnection::finish() {
-  keep_alive_ = false;
-  if (!busy_) abort();
-}
-
-void HttpConnection::abort() {
-  error_code ignored;  // closing what is closed is no news
-  (void)stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-  stream_.close();
-}
-
 void HttpConnection::wait_for_request() {
   busy_ = false;
   request_.reset();
   refusal_.reset();
   if (core_->stopping) return abort();
+  keeps_us_waiting();
   if (buffer_.size() > 0) return read_head();
   stream_.expires_after(Milliseconds(core_->settings.idle_timeout_ms));
   stream_.async_read_some(buffer_.prepare(4096),
@@ -221,11 +211,14 @@ void HttpConnection::refuse_malformed(error_code ec) {
 }
 
 void HttpConnection::on_head(error_code ec) {
+  keeps_us_waiting_no_more();
   if (ec) {
     head_only_ = false;
     if (!holds_proxy_header(buffer_)) return refuse_malformed(ec);
     const char* const why =
-        "a PROXY header from an address that is not in http_proxy_protocol_trusted_sources";
+        core_->settings.proxy_sources == nullptr
+            ? "a PROXY header, which this port takes from nobody"
+            : "a PROXY header from an address that is not in http_proxy_protocol_trusted_sources";
     log_for("http")->warn("{} refused: {}", peer_host_, why);
     keep_alive_ = false;
     return respond(Response::bad_request(why));
@@ -311,6 +304,7 @@ void HttpConnection::send_continue() {
   continue_ = {};
   continue_.version(11);
   continue_.result(bhttp::status::continue_);
+  keeps_us_waiting();
   stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
   bhttp::async_write(stream_, continue_, [self = shared_from_this()](error_code ec, size_t) {
     if (ec) return self->abort();
@@ -320,6 +314,7 @@ void HttpConnection::send_continue() {
 
 void HttpConnection::read_body() {
   if (parser_->is_done()) return on_body({});
+  keeps_us_waiting();
   stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
   bhttp::async_read_some(stream_, buffer_, *parser_,
                          [self = shared_from_this()](error_code ec, size_t) {
@@ -329,6 +324,7 @@ void HttpConnection::read_body() {
 }
 
 void HttpConnection::on_body(error_code ec) {
+  keeps_us_waiting_no_more();
   if (ec) return refuse_malformed(ec);
   stream_.expires_never();
   if (refusal_) return respond(std::move(*refusal_));
@@ -338,6 +334,7 @@ void HttpConnection::on_body(error_code ec) {
 
 void HttpConnection::respond(Response response) {
   release_body();
+  keeps_us_waiting();
   keep_alive_ = keep_alive_ && !core_->stopping;
   stream_.expires_after(Milliseconds(core_->settings.body_timeout_ms));
   auto done = [self = shared_from_this()](error_code ec, size_t) { self->on_written(ec); };
@@ -359,31 +356,6 @@ void HttpConnection::on_written(error_code ec) {
   if (ec) return abort();
   if (!keep_alive_) return close_gently();
   wait_for_request();
-}
-
-void HttpConnection::close_gently() {
-  if (!stream_.has_tls()) return throw_away();
-  stream_.expires_after(Milliseconds(1000));
-  stream_.async_shutdown([self = shared_from_this()](error_code) {
-    self->throw_away();
-  });  // an answer is not owed to us
-}
-
-void HttpConnection::throw_away() {
-  // The peer may still be sending a body that nobody reads: closing at once would reset the
-  // connection and could take the answer with it. So: no more from us, and what comes is thrown
-  // away for a moment.
-  error_code ec;
-  (void)stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ec);
-  if (ec || core_->stopping) return abort();
-  busy_ = false;
-  buffer_.consume(buffer_.size());
-  stream_.expires_after(Milliseconds(1000));
-  stream_.plain().async_read_some(buffer_.prepare(16384),
-                                  [self = shared_from_this()](error_code read_error, size_t) {
-                                    if (read_error) return self->abort();
-                                    self->throw_away();
-                                  });
 }
 
 }  // namespace tarry::http

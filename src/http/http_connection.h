@@ -7,6 +7,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <list>
 #include <memory>
 #include <optional>
 
@@ -52,7 +53,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void respond(Response response);
   void on_written(boost::system::error_code ec);
   void close_gently();
+  void end_gently();
   void throw_away();
+  /// In Core::waited_for, at its end; or not in it.
+  void keeps_us_waiting();
+  void keeps_us_waiting_no_more();
 
   std::shared_ptr<Core> core_;
   HttpStream stream_;
@@ -63,7 +68,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::beast::http::response<boost::beast::http::string_body> answer_;
   boost::beast::http::response<boost::beast::http::empty_body> head_answer_;  // to HEAD
   boost::beast::http::response<boost::beast::http::empty_body> continue_;
-  std::string peer_host_;  // the client's, by what its proxy says
+  std::list<HttpConnection*>::iterator place_;  // in Core::waited_for; its end: none
+  std::string peer_host_;                       // the client's, by what its proxy says
   uint64_t reserved_ = 0;
   bool peer_loopback_ = false;
   bool head_only_ = false;

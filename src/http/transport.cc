@@ -21,6 +21,7 @@ namespace {
 constexpr auto kAcceptPause =
     std::chrono::milliseconds(100);  // after a failed accept (out of descriptors)
 constexpr auto kStopPatience = std::chrono::seconds(2);
+constexpr auto kSayAgain = std::chrono::seconds(10);  // that there are too many
 }  // namespace
 
 void Core::post(std::function<void()> work) {
@@ -63,6 +64,7 @@ struct Transport::Impl {
   Result<void, std::string> listen(const std::string& address, uint16_t& port,
                                    const TlsContext* tls);
   void accept(Listener& listener);
+  bool make_room();
   void stop_on_thread();
   void run_and_wait(std::chrono::milliseconds interval, const std::function<void()>& work);
   void wait_for_connections(std::chrono::steady_clock::time_point deadline);
@@ -71,6 +73,7 @@ struct Transport::Impl {
   asio::steady_timer patience;
   asio::steady_timer tick;
   std::chrono::steady_clock::time_point next_tick;
+  std::chrono::steady_clock::time_point say_again{};
   std::vector<std::unique_ptr<Listener>> listeners;
   uint16_t port = 0, tls_port = 0;
   std::thread thread;
@@ -111,15 +114,24 @@ void Transport::Impl::accept(Listener& listener) {
       });
       return;
     }
-    if (core->connections.size() < core->settings.connections_max) {
+    if (core->connections.size() < core->settings.connections_max || make_room())
       HttpConnection::begin(std::move(socket), core, listener.tls);
-    } else {
-      count_limit_hit(Limit::http_connections);
-      log_for("http")->warn("closed a new connection: there are {} already",
-                            core->connections.size());
-    }
     accept(listener);
   });
+}
+
+/// Those who let us wait shall not shut out those who would be served at once. False: there are
+/// none, and the new connection is the one too many.
+bool Transport::Impl::make_room() {
+  count_limit_hit(Limit::http_connections);
+  const bool any = !core->waited_for.empty();
+  if (any) core->waited_for.front()->abort();
+  const auto now = std::chrono::steady_clock::now();
+  if (now < say_again) return any;
+  say_again = now + kSayAgain;
+  log_for("http")->warn("there are {} connections already: closed {}", core->connections.size(),
+                        any ? "the one that has let us wait the longest" : "a new one");
+  return any;
 }
 
 void Transport::Impl::run_and_wait(std::chrono::milliseconds interval,
@@ -144,6 +156,7 @@ void Transport::Impl::stop_on_thread() {
   }
   const std::vector<HttpConnection*> now(core->connections.begin(), core->connections.end());
   for (HttpConnection* connection : now) connection->finish();
+  core->handshakes.let_all_go();
   wait_for_connections(std::chrono::steady_clock::now() + kStopPatience);
 }
 

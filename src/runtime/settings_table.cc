@@ -139,7 +139,8 @@ const SettingRow kRows[] = {
      .may_be_empty = true},
     {.name = "http_proxy_protocol_trusted_sources",
      .unit = "",
-     .text = "The same for connections to http_port and https_port. It is for proxies that pass "
+     .text = "The same for connections to http_port and https_port, not to metrics_port, which "
+             "scrapers ask themselves. It is for proxies that pass "
              "the bytes on, not for those that speak HTTP themselves.",
      .field = &S::http_proxy_protocol_trusted_sources,
      .default_text = "",

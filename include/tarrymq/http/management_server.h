@@ -31,7 +31,7 @@ struct HttpSettings {
   uint32_t body_timeout_ms = 30'000;      // a request without any progress, an answer in all
   uint32_t header_bytes_max = 32 << 10;   // more: 431
   uint64_t body_bytes_max = 64ull << 20;  // more: 413
-  uint32_t connections_max = 1024;        // more: closed at once
+  uint32_t connections_max = 1024;        // more: who lets it wait the longest is closed
   uint32_t sample_interval_ms = 5'000;    // between two points of rates and charts
   ProcessOperations* process = nullptr;   // backup, drain; outlives the server. Null: none
 };

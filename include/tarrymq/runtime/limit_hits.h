@@ -15,7 +15,7 @@ enum class Limit : uint8_t {
   channel_max,        // a channel number above what was negotiated: 530
   message_bytes,      // a body above max_message_bytes: 406
   table_depth,        // a field table nested deeper than 64: 501
-  http_connections,   // more than 1024 to the HTTP port: closed at once
+  http_connections,   // more than 1024 to the HTTP ports: one of them is closed
   http_header,        // a header above 32 KiB: 431
   http_body,          // a body above 64 MiB: 413; too many large ones at once: 503
 };
