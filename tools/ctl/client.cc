@@ -34,7 +34,7 @@ std::string decode(const std::string& text) {
 std::string reason_in(const Answer& answer) {
   const Json body = Json::parse(answer.body, nullptr, false);
   if (body.is_object()) {
-    const std::string reason = body.value("reason", "");
+    std::string reason = body.value("reason", "");
     if (!reason.empty() && reason != "Not Found") return reason;
   }
   if (answer.status == 404) return "not found";
