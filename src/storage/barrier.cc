@@ -1,6 +1,7 @@
 #include "storage/barrier.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tarrymq/runtime/invariant.h"
 #include "tarrymq/runtime/log.h"
@@ -194,18 +195,28 @@ void Barrier::apply(BarrierLink& link, Submission& submission) {
 /// The ack log gets another name, so that a start knows that the segment did not vanish by itself.
 /// Then the segment's file goes; the ack log, without which everything in it would be back, only
 /// when that is durable (design-notes 3, "segment empty").
+///
+/// Who settled the last of it waits until the directory says so durably: by the ack log's name, or,
+/// where there is no ack log, by the removal alone, which is tried until it succeeds.
 void Barrier::remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& files) {
   files->drop();
   if (!files->records().on_disk() && !files->acks().on_disk()) return;
-  FileError error = files->acks().on_disk() ? files->acks().retire() : FileError{};
+  const bool has_acks = files->acks().on_disk();
+  FileError error = has_acks ? files->acks().retire() : FileError{};
+  const bool marked = has_acks && !error;
   if (!error) error = files->records().unlink_all();
+  if (!marked && error) {
+    failed(link, files->directory(), "unlink a segment in", error);
+    link.removed.push_back(files);  // run_round() tries again; nothing is synced before
+    return;
+  }
   if (error) {
-    log_for("storage")->warn("could not unlink a segment in {}: {}", files->directory(),
-                             error.message());
-    return;  // its ack log stays and says that it is gone; the next start tries again
+    log_for("storage")->warn("could not unlink a segment in {}: {}; the next start tries again",
+                             files->directory(), error.message());
+  } else {
+    link.removed.push_back(files);
   }
   link.directories.insert(files->directory());
-  link.removed.push_back(files);
   if (!link.anything_unsynced) link.unsynced_since = steady_clock::now();
   link.anything_unsynced = true;
 }
@@ -406,7 +417,10 @@ bool Barrier::run_round(bool lazily_too) {
   std::vector<BarrierLink*> syncing;
   for (BarrierLink* link : links) {
     if (link->failing && !may_retry) continue;
-    link->failing = false;
+    if (std::exchange(link->failing, false)) {
+      // Those that could not be removed are among them; of the others nothing is there any more.
+      for (auto& files : std::exchange(link->removed, {})) remove(*link, files);
+    }
     write_link(*link);
     if (sync_due(*link, lazily_too)) syncing.push_back(link);
   }

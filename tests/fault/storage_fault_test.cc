@@ -121,6 +121,90 @@ TEST(StorageFault, WhileTheDiskIsFullAppendsAreRefusedAndWaitersWaitThenAllGoesO
   w.check();
 }
 
+/// Appends until there is a second segment; how many records the first one has.
+uint32_t fill_a_segment(StorageWorld& w) {
+  w.body_bytes = 9000;
+  uint32_t id = 0;
+  for (bool good = true; good && w.log().segment_count() < 2;) good = w.append(++id) && w.commit();
+  return id - 1;
+}
+
+// Nothing but its removal says that what was in it is settled.
+TEST(StorageFault, ASegmentWithoutAnAckLogThatCannotBeRemovedKeepsItsSettlersWaiting) {
+  (void)set_log_level("off");
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  ASSERT_EQ(fs.sync_directory("/"), FileError{});
+  StorageWorld w(fs);
+  ASSERT_TRUE(w.start());
+  const uint32_t count = fill_a_segment(w);
+  bool failing = true;
+  int tried = 0;
+  fs.set_fault([&](const std::string& k, const std::string& path) -> FileError {
+    if (k != "unlink" || !path.ends_with(".seg")) return {};
+    ++tried;
+    return failing ? FileError(errc::make_error_code(errc::io_error)) : FileError{};
+  });
+  for (uint32_t i = 0; i < count; ++i) w.settle(w.deliver());
+  bool done = false;
+  w.shard_store().when_durable([&] { done = true; });
+  for (int i = 0; i < 5; ++i) {
+    w.turn();
+    w.round();
+  }
+  w.turn();
+  EXPECT_GT(tried, 1);
+  for (auto& path : fs.all_files()) EXPECT_FALSE(path.ends_with(".ack")) << path;
+  EXPECT_FALSE(done);
+  EXPECT_TRUE(w.store().disk_alarm());
+  failing = false;
+  EXPECT_TRUE(w.commit());
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(w.store().disk_alarm());
+  fs.set_fault(nullptr);
+  auto promises = w.promises;
+  w.stop();
+  for (auto way : FaultyFileSystem::kAllWays) {
+    auto disk = fs.clone();
+    disk->reboot(way, 1);
+    StorageWorld after(*disk);
+    after.promises = promises;
+    after.body_bytes = 9000;
+    ASSERT_TRUE(after.start());
+    after.check();
+  }
+}
+
+// The ack log's name says it, and that is durable before anybody is told.
+TEST(StorageFault, ASegmentWithAnAckLogThatCannotBeRemovedIsSettledForGood) {
+  (void)set_log_level("off");
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  ASSERT_EQ(fs.sync_directory("/"), FileError{});
+  StorageWorld w(fs);
+  ASSERT_TRUE(w.start());
+  const uint32_t count = fill_a_segment(w);
+  w.settle(w.deliver());
+  ASSERT_TRUE(w.commit());
+  fs.set_fault([&](const std::string& k, const std::string& path) -> FileError {
+    return k == "unlink" && path.ends_with(".seg")
+               ? FileError(errc::make_error_code(errc::io_error))
+               : FileError{};
+  });
+  for (uint32_t i = 1; i < count; ++i) w.settle(w.deliver());
+  EXPECT_TRUE(w.commit());
+  EXPECT_FALSE(w.store().disk_alarm());
+  for (auto way : FaultyFileSystem::kAllWays) {
+    auto disk = fs.clone();
+    disk->reboot(way, 1);
+    StorageWorld after(*disk);
+    after.promises = w.promises;
+    after.body_bytes = 9000;
+    ASSERT_TRUE(after.start());
+    after.check();
+  }
+}
+
 // Its directory goes on another thread: a write that came after would be taken for a failing disk.
 TEST(StorageFault, OfAQueueThatIsRemovedNothingMoreIsWritten) {
   (void)set_log_level("off");
