@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -18,6 +19,33 @@ constexpr uint64_t position_key(const Position& p) { return uint64_t{p.segment} 
 constexpr Position nth_of(const Run& run, uint32_t n) {
   return {run.first.segment, run.first.ordinal + n, n == 0 ? run.first.offset : 0};
 }
+
+/// What was moved into a queue that is not durable, until its source has dropped its own copy for
+/// good. Pure.
+class OpenArrivals {
+ public:
+  void add(const Origin& origin, uint64_t key) {
+    keys_.insert(key);
+    by_origin_[origin] = key;
+  }
+  /// False: it is none of these.
+  bool close(const Origin& origin) {
+    const auto it = by_origin_.find(origin);
+    if (it == by_origin_.end()) return false;
+    keys_.erase(it->second);
+    by_origin_.erase(it);
+    return true;
+  }
+  bool contains(uint64_t key) const { return !keys_.empty() && keys_.contains(key); }
+  std::optional<uint64_t> first() const {
+    if (keys_.empty()) return std::nullopt;
+    return *keys_.begin();
+  }
+
+ private:
+  std::set<uint64_t> keys_;  // position_key
+  std::map<Origin, uint64_t> by_origin_;
+};
 
 /// Runs that were requeued at once, in their old order (retry-spec 24). Pure.
 class RequeuedRuns {
@@ -104,6 +132,7 @@ struct Lane {
   // ticket of the last.
   uint64_t arrivals_from = 0;
   Ticket arrivals_ticket = 0;  // 0: all are durable
+  OpenArrivals open_arrivals;  // the same of a queue that is not durable
 
   uint64_t ready() const { return log->fresh_count() + requeued.count() + returns.count(); }
   uint64_t ready_bytes() const {

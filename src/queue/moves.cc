@@ -58,9 +58,11 @@ void QueueActor::add_dying(DyingRun dying) {
 
 /// A message that was moved here must be on the disk before it is moved on: a power cut that kept
 /// the copy at the next queue and lost the one here would let the first source send it once more.
+/// Where nothing is kept, that source must have dropped it for good before.
 void QueueActor::note_arrival(Lane& lane, const Position& position,
                               const PublishRequest& request) const {
-  if (!identity_.durable || !request.persistent) return;  // then a crash takes it in any case
+  if (!request.persistent) return;  // then a crash takes it in any case
+  if (!identity_.durable) return lane.open_arrivals.add(*request.origin, position_key(position));
   if (lane.arrivals_ticket == 0 || store_.passed(lane.arrivals_ticket))
     lane.arrivals_from = position_key(position);
   lane.arrivals_ticket = store_.ticket();
@@ -112,6 +114,7 @@ bool QueueActor::start_move() {
     ask_gate();
     return false;
   }
+  if (lane.open_arrivals.contains(position_key(position))) return false;  // close_move() wakes us
   Fetched fetched;
   const Fetch fetch = lane.log->read(position, fetched);
   if (fetch == Fetch::pending) return false;

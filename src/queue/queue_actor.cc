@@ -189,7 +189,9 @@ void QueueActor::forget_seen(const PublishRequest& request) {
 
 void QueueActor::close_move(const Origin& origin) {
   for (auto& lane : lanes_) {
-    if (lane) lane->log->close_move(origin);
+    if (!lane) continue;
+    lane->log->close_move(origin);
+    if (lane->open_arrivals.close(origin)) schedule();
   }
 }
 

@@ -79,7 +79,7 @@ bool Redriving::step() {
       case State::planned:
         return false;
       case State::first_barrier:
-        if (!durable_) return false;
+        if (!durable_ || !arrivals_closed()) return false;
         state_ = State::move;
         rate_from_ = queue_.shard_.steady_now();
         begin_walk();
@@ -110,6 +110,17 @@ void Redriving::go() {
   // another one.
   state_ = State::first_barrier;
   wait_for_barrier();
+}
+
+/// Of a queue that is not durable; close_move() makes the queue look again.
+bool Redriving::arrivals_closed() const {
+  for (const auto& lane : queue_.lanes_) {
+    const auto first = lane ? lane->open_arrivals.first() : std::nullopt;
+    if (!first) continue;
+    const Position position{static_cast<uint32_t>(*first >> 32), static_cast<uint32_t>(*first), 0};
+    if (within_plan(lane->number, position)) return false;
+  }
+  return true;
 }
 
 void Redriving::cancel() { stop(RedriveEnd::cancelled, "cancelled"); }

@@ -57,6 +57,7 @@ class Redriving final : public QueueErrand {
   void open_lane(size_t number);
   Fetch next(Candidate& out);
   bool within_plan(uint8_t lane, const Position& position) const;
+  bool arrivals_closed() const;
   /// None: the filter does not match, or nothing says where it should go.
   std::optional<Death> match(const Candidate& candidate) const;
   bool find_some();

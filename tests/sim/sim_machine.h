@@ -90,10 +90,10 @@ class Machine {
 
   Management& management() { return broker_->management(); }
   const Login& login() const { return login_; }
-  void declare(const std::string& name, FieldTable arguments = {}) {
+  void declare(const std::string& name, FieldTable arguments = {}, bool durable = true) {
     QueueDeclare declare;
     declare.name = name;
-    declare.durable = true;
+    declare.durable = durable;
     declare.arguments = std::move(arguments);
     bool done = false;
     management().declare_queue(login_, "/", declare, [&done](auto d) { done = d.has_value(); });
