@@ -295,7 +295,8 @@ bool QueueActor::finish_move(const Origin& origin, std::vector<QueueId> holders)
     moving_parked_.insert({origin.lane, position_key(position)});
     tidy_companion();
   }
-  if (origin.sole) return finish_redriven(origin, std::move(dying.holders));
+  // What is let go after its x-delay has no hops either, and goes to all that the exchange names.
+  if (origin.sole && !is_holding()) return finish_redriven(origin, std::move(dying.holders));
   if ((!settings_.dead_letter_exchange && !is_holding()) || !sink_of_letters()) {
     lane->log->settle({position, 1});
     return false;

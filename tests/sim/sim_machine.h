@@ -117,6 +117,11 @@ class Machine {
     auto info = broker_->management().queue("/", queue);
     return info ? info->numbers.ready : 1000;
   }
+  /// Of a queue that holds for an exchange: waiting for their delay, or on their way out.
+  uint64_t left_in(const std::string& queue) const {
+    auto info = broker_->management().queue("/", queue);
+    return info ? info->numbers.ready + info->numbers.delayed + info->numbers.dead_lettering : 1000;
+  }
 
  private:
   MachineDisk& disk_;
