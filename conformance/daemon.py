@@ -94,6 +94,7 @@ def bad_settings(data):
             (("--frame-max", "4095"), ("frame_max", "4095", "4096..16777216")),
             (("--durability", "hope"), ("durability", "hope", "fsync, os")),
             (("--no-such-flag",), ("no-such-flag",)),
+            (("--load-definitions", data), ("cannot read %s (load_definitions)" % data,)),
             (("--config", os.path.join(data, "missing.toml")), ("missing.toml",))):
         with Daemon(data, *flags) as daemon:
             refused(daemon, *words)

@@ -5,8 +5,8 @@
 
 #include <fstream>
 #include <future>
-#include <iterator>
 #include <latch>
+#include <sstream>
 #include <thread>
 
 #include "main/port_probe.h"
@@ -216,14 +216,16 @@ std::string Daemon::load_definitions() {
   if (settings_.load_definitions.empty()) return {};
   const std::string& file = settings_.load_definitions;
   std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) return "cannot read " + file + " (load_definitions)";
+  std::ostringstream text;
+  if (in.peek() != EOF) text << in.rdbuf();
+  // Bad: it is there and cannot be read, as a directory.
+  if (!in.is_open() || in.bad() || !text) return "cannot read " + file + " (load_definitions)";
   // Shared: the answer comes on a shard, and this thread may be gone before the last touch of the
   // promise.
   auto promise = std::make_shared<std::promise<Result<ImportReport, PeerError>>>();
   auto report = promise->get_future();
   broker_->management().import_definitions(
-      "", std::move(text),
+      "", std::move(text).str(),
       [promise](Result<ImportReport, PeerError> result) { promise->set_value(std::move(result)); });
   const auto imported = report.get();
   if (!imported) return file + " (load_definitions): " + imported.error().text;

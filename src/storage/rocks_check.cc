@@ -1,9 +1,11 @@
 #include "storage/rocks_check.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "storage/record_codec.h"
@@ -53,11 +55,16 @@ size_t damage_inside(ByteSpan log) {
   return log.size();
 }
 
-std::vector<std::byte> bytes_of(const std::filesystem::path& path) {
+/// Nothing if it cannot be read to its end.
+std::optional<std::vector<char>> bytes_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
-  const ByteSpan bytes = as_bytes(text);
-  return {bytes.begin(), bytes.end()};
+  std::vector<char> bytes;
+  std::array<char, 65536> block;
+  while (in.read(block.data(), block.size()) || in.gcount() > 0) {
+    bytes.insert(bytes.end(), block.begin(), block.begin() + in.gcount());
+  }
+  if (!in.eof() || in.bad()) return std::nullopt;
+  return bytes;
 }
 
 bool is_log(const std::string& name) {
@@ -85,8 +92,9 @@ std::string find_silent_damage(const std::string& directory) {
     const std::string path = entry.path();
     if (!is_log(entry.path().filename())) continue;
     const auto bytes = bytes_of(path);
-    const size_t at = damage_inside(bytes);
-    if (at < bytes.size()) return path + " is damaged at byte " + std::to_string(at);
+    if (!bytes) return path + " cannot be read";
+    const size_t at = damage_inside(std::as_bytes(std::span(*bytes)));
+    if (at < bytes->size()) return path + " is damaged at byte " + std::to_string(at);
   }
   return {};
 }

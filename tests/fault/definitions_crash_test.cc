@@ -316,5 +316,15 @@ class DamagedDefinitions : public testing::Test {
 TEST_F(DamagedDefinitions, AreRefusedAfterACleanStop) { run(true); }
 TEST_F(DamagedDefinitions, AreRefusedOrEndEarlyAfterAKill) { run(false); }
 
+// A directory stands for any file at which a read fails.
+TEST_F(DamagedDefinitions, AFileThatCannotBeReadIsNamed) {
+  for (const std::string name : {"000008.log", "MANIFEST-000005"}) {
+    const std::string directory = top_ + "/" + name + "-is-bad";
+    std::filesystem::create_directories(directory + "/" + name);
+    std::ofstream(directory + "/CURRENT") << "MANIFEST-000005\n";
+    EXPECT_EQ(find_silent_damage(directory), directory + "/" + name + " cannot be read");
+  }
+}
+
 }  // namespace
 }  // namespace tarry
