@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
@@ -63,6 +65,18 @@ class World:
         request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.read().decode()
+
+
+    def send(self, method, path, body=None):
+        """Status and text."""
+        request = urllib.request.Request("http://127.0.0.1:%d%s" % (self.broker.http, path), method=method,
+                                         data=None if body is None else json.dumps(body).encode())
+        request.add_header("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q=")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read().decode()
 
 
 def until(what, look, holds):
@@ -122,6 +136,37 @@ def admin_messages(world):
     world.admin("publish", "routing_key=a q", "payload=third")
     world.admin("purge", "queue", "name=a q")
     until("purge left something", lambda: world.rows("queues", "name", "messages"), lambda rows: rows[0]["messages"] == 0)
+
+
+def messages_move(world):
+    """As the pages of RabbitMQ and tools like them do it: a shovel that ends with the queue's length."""
+    source, target = "to move/from %2F", "to move/to"
+    for name in (source, target):
+        world.admin("declare", "queue", "name=" + name, "durable=true")
+    for i in range(30):
+        world.admin("publish", "routing_key=" + source, "payload=%d" % i) if i % 10 == 0 else world.send(
+            "POST", "/api/exchanges/%2F/amq.default/publish",
+            {"routing_key": source, "payload": str(i), "payload_encoding": "string", "properties": {"delivery_mode": 2}})
+    value = {"src-protocol": "amqp091", "src-uri": "amqp:///%2F", "src-queue": source, "dest-protocol": "amqp091",
+             "dest-uri": "amqp://guest:guest@127.0.0.1:%d/%%2F" % world.broker.amqp, "dest-queue": target,
+             "src-prefetch-count": 1000, "add-forward-headers": False, "ack-mode": "on-confirm", "src-delete-after": "queue-length"}
+    path = "/api/parameters/shovel/%2F/Move%20from%20" + urllib.parse.quote(source, safe="")
+    body = {"component": "shovel", "vhost": "/", "name": "Move from " + source, "value": value}
+    for wrong, word in (({"dest-uri": "amqp://elsewhere.example"}, "another broker"), ({"dest-queue": "nowhere"}, "no queue 'nowhere'"),
+                        ({"dest-exchange": "x"}, "'dest-exchange'"), ({"src-delete-after": "never"}, "queue-length")):
+        status, text = world.send("PUT", path, dict(body, value=dict(value, **wrong)))
+        check(status == 400 and word in text, "%s: %d %s" % (wrong, status, text))
+    status, text = world.send("PUT", path, body)
+    check(status == 201, "%d %s" % (status, text))
+    counts = lambda: {row["name"]: row["messages"] for row in world.rows("queues", "name", "messages") if row["name"] in (source, target)}
+    until("they do not move", counts, lambda found: found == {source: 0, target: 30})
+    status, text = world.send("POST", "/api/queues/%2F/" + urllib.parse.quote(target, safe="") + "/get",
+                              {"count": 100, "ackmode": "ack_requeue_false", "encoding": "auto"})
+    check([m["payload"] for m in json.loads(text)] == [str(i) for i in range(30)], "others, or in another order: " + text[:200])
+    status, text = world.send("DELETE", path)
+    check(status == 404, "the parameter stayed: %d" % status)
+    for name in (source, target):
+        world.admin("delete", "queue", "name=" + name)
 
 
 def admin_definitions(world):
@@ -277,6 +322,7 @@ def main():
             ("rabbitmqadmin lists everything", admin_lists),
             ("rabbitmqadmin declares, limits and policies take effect", admin_declares),
             ("rabbitmqadmin publishes, gets, purges", admin_messages),
+            ("messages are moved by a shovel that ends with the queue's length", messages_move),
             ("rabbitmqadmin exports, deletes, imports, exports the same", admin_definitions),
             ("rabbitmqadmin closes a connection", admin_closes_connections),
             ("fields of connections, channels, consumers and queues", fields_of_what_is_open),

@@ -1,4 +1,7 @@
 // Consumers (http-api H-35).
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -35,10 +38,42 @@ void list_consumers(Context& context, std::shared_ptr<Request> request, Responde
       });
 }
 
-Json arguments_json(const ConsumerInfo& consumer) {
-  const auto table = FieldTable::decode(as_bytes(consumer.arguments));
-  return table ? to_json(*table) : Json::object();
+FieldTable arguments_of(const ConsumerInfo& consumer) {
+  auto table = FieldTable::decode(as_bytes(consumer.arguments));
+  return table ? std::move(*table) : FieldTable();
 }
+
+std::optional<uint64_t> number_in(const FieldTable& table, const char* name) {
+  const FieldValue* value = table.find(name);
+  const auto number = value ? value->integer() : std::nullopt;
+  return number && *number >= 0 ? std::optional(static_cast<uint64_t>(*number)) : std::nullopt;
+}
+
+/// Within which time a delivery must be acknowledged, in ms; 0: whenever. A consumer's own goes
+/// before its queue's, which is the lower one of argument and policy.
+class Timeouts {
+ public:
+  explicit Timeouts(Context& context) : context_(context) {}
+  uint64_t of(const ConsumerView& view, const FieldTable& arguments) {
+    if (const auto own = number_in(arguments, "x-consumer-timeout")) return *own;
+    const auto [known, is_new] = of_queues_.try_emplace({view.vhost, view.queue}, 0);
+    if (is_new) known->second = of_queue(view);
+    return known->second;
+  }
+
+ private:
+  uint64_t of_queue(const ConsumerView& view) const {
+    const auto queue = context_.broker.queue(view.vhost, view.queue);
+    if (!queue) return 0;
+    const auto declared = number_in(queue->arguments, "x-consumer-timeout");
+    const auto policy = number_in(queue->effective_policy_definition, "consumer-timeout");
+    if (declared && policy) return std::min(*declared, *policy);
+    return declared.value_or(policy.value_or(0));
+  }
+
+  Context& context_;
+  std::map<std::pair<std::string, std::string>, uint64_t> of_queues_;
+};
 
 }  // namespace
 
@@ -48,9 +83,11 @@ Json consumers_json(Context& context, const std::vector<ConsumerView>& consumers
     for (auto& connection : context.broker.connections({}))
       connections.emplace(connection->info.id, connection);
   }
+  Timeouts timeouts(context);
   Json out = Json::array();
   for (const ConsumerView& view : consumers) {
     const ConsumerInfo& consumer = view.consumer;
+    const FieldTable arguments = arguments_of(consumer);
     Json channel{
         {"number", consumer.channel}, {"name", consumer.description}, {"node", context.node}};
     if (const auto found = connections.find(consumer.connection); found != connections.end()) {
@@ -69,7 +106,8 @@ Json consumers_json(Context& context, const std::vector<ConsumerView>& consumers
                        {"priority", consumer.priority},
                        {"active", consumer.active},
                        {"activity_status", consumer.active ? "up" : "waiting"},
-                       {"arguments", arguments_json(consumer)},
+                       {"arguments", to_json(arguments)},
+                       {"consumer_timeout", timeouts.of(view, arguments)},
                        {"channel_details", std::move(channel)}});
   }
   return out;

@@ -1,7 +1,10 @@
 // Runtime parameters (http-api H-67, H-68). Global ones are kept, shown and exported. Those of a
-// component need one that takes them, and here there is none; what an older version kept is still
-// shown and may be deleted.
+// component need one that takes them, and here there is none but for one use of shovels: moving the
+// messages of a queue. What an older version kept is still shown and may be deleted.
 #include "http/controllers/common.h"
+#include "http/controllers/retry_json.h"
+#include "http/controllers/shovel_move.h"
+#include "tarrymq/broker/retry_operations.h"
 
 namespace tarry::http {
 namespace {
@@ -45,8 +48,7 @@ Response get_parameter(Context& context, const Request& request, const Parameter
 
 /// Kept and listed, settings of what is no part of this broker would be a lie.
 Response component_refusal(const std::string& component) {
-  for (const char* missing :
-       {"shovel", "federation-upstream", "federation-upstream-set", "federation"}) {
+  for (const char* missing : {"federation-upstream", "federation-upstream-set", "federation"}) {
     if (component != missing) continue;
     return Response::bad_request("parameters of component '" + component +
                                  "' are not supported by this broker");
@@ -62,6 +64,37 @@ Response component_refusal(const std::string& component) {
   return Response::bad_request("component '" + component + "' not found");
 }
 
+/// "Move messages" of RabbitMQ's pages and tools. It becomes a redrive: durable before the answer,
+/// nothing lost or doubled over a crash, listed as one. As with RabbitMQ the parameter is gone when
+/// it has done its work; here it is never seen.
+void put_shovel(Context& context, const Request& request, const Json& value,
+                const Responder& responder) {
+  const std::string& vhost = request.capture(1);
+  std::vector<uint16_t> ports;
+  for (const ListenerInfo& listener : context.broker.overview({}).listeners) {
+    if (listener.protocol == "amqp") ports.push_back(listener.port);
+  }
+  auto move = move_of_shovel(value, vhost, ports);
+  if (!move) {
+    return responder.send(Response::bad_request(
+        move.error() +
+        "; a shovel moves the messages of a queue to another one of its vhost here, once"));
+  }
+  if (!context.broker.queue(vhost, move->target)) {
+    return responder.send(Response::bad_request("'dest-queue': no queue '" + move->target +
+                                                "' in vhost '" + vhost + "'"));
+  }
+  RetryOperations* operations = operations_of(context, responder);
+  if (operations == nullptr) return;
+  RedriveRequest redrive;
+  redrive.target = move->target;
+  operations->start_redrive(
+      login_of(request), vhost, move->source, std::move(redrive),
+      [responder](const Result<RedriveStarted, PeerError>& started) {
+        responder.send(started ? Response::created() : error_response(started.error()));
+      });
+}
+
 void put_parameter(Context& context, std::shared_ptr<Request> request, Responder responder) {
   const bool global = request->captures.size() == 1;
   auto body = body_object(*request);
@@ -72,6 +105,8 @@ void put_parameter(Context& context, std::shared_ptr<Request> request, Responder
                                      request->caller.administrator())) {
       return responder.send(std::move(*refusal));
     }
+    if (request->capture(0) == "shovel")
+      return put_shovel(context, *request, (*body)["value"], responder);
     return responder.send(component_refusal(request->capture(0)));
   }
   context.broker.put_parameter({"", "", request->capture(0), (*body)["value"].dump()},

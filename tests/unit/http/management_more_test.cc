@@ -6,6 +6,7 @@
 
 #include "held_sink.h"
 #include "http/api.h"
+#include "http/controllers/shovel_move.h"
 #include "http/metrics_series.h"
 #include "http/openapi.h"
 #include "management_world.h"
@@ -289,6 +290,23 @@ TEST_F(ManagementMore, WhatTypedClientsWantIsThere) {
   EXPECT_EQ(get("/api/nodes").json()[0]["exchange_types"], overview["exchange_types"]);
 }
 
+TEST_F(ManagementMore, AConsumerTellsWithinWhichTimeItMustAcknowledge) {
+  QueueInfo limited = make_queue("/", "limited"), by_policy = make_queue("/", "by-policy");
+  limited.arguments.set("x-consumer-timeout", FieldValue::int64(1500));
+  limited.effective_policy_definition.set("consumer-timeout", FieldValue::int64(9000));
+  by_policy.effective_policy_definition.set("consumer-timeout", FieldValue::int64(2500));
+  broker.queue_list = {limited, by_policy, make_queue("/", "plain")};
+  ConsumerInfo own;
+  FieldTable arguments;
+  arguments.set("x-consumer-timeout", FieldValue::int64(700));
+  own.arguments = arguments.encode();
+  broker.consumer_list = {
+      {"/", "limited", {}}, {"/", "limited", own}, {"/", "by-policy", {}}, {"/", "plain", {}}};
+  std::vector<uint64_t> timeouts;
+  for (const Json& one : get("/api/consumers").json()) timeouts.push_back(one["consumer_timeout"]);
+  EXPECT_EQ(timeouts, (std::vector<uint64_t>{1500, 700, 2500, 0}));
+}
+
 TEST_F(ManagementMore, AHealthCheckOfAVhostThatIsNotThereIs404) {
   const std::string check = "/api/health/checks/quorum-queues-without-elected-leaders/vhost/";
   EXPECT_EQ(get(check + "%2F").status, 200);
@@ -396,6 +414,68 @@ TEST_F(ManagementMore, NumbersMayBeTextAsOldToolsSendThem) {
             200);
   EXPECT_EQ(broker.got_count, 2u);
   EXPECT_EQ(client->call("POST", "/api/queues/%2F/q/get", R"({"count": "two"})").status, 400);
+}
+
+// -- "Move messages", which tools write as a shovel
+
+Json moving(Json changes = Json::object()) {
+  Json value{{"src-uri", "amqp:///%2F"},   {"src-queue", "from"},
+             {"dest-uri", "amqp:///%2F"},  {"dest-queue", "to"},
+             {"ack-mode", "on-confirm"},   {"src-delete-after", "queue-length"},
+             {"src-prefetch-count", 1000}, {"add-forward-headers", false}};
+  for (const auto& [key, is] : changes.items()) {
+    if (is.is_null())
+      value.erase(key);
+    else
+      value[key] = is;
+  }
+  return value;
+}
+
+TEST(ShovelMove, WhatToolsWriteIsUnderstood) {
+  for (const Json& changes :
+       {Json::object(), Json{{"src-uri", "amqp://"}, {"dest-uri", Json{"amqp://"}}},
+        Json{{"src-uri", "amqp://u:p%40@127.0.0.1:5673/%2F?heartbeat=5"}},
+        Json{{"dest-uri", "amqp://localhost:5673"}}, Json{{"dest-uri", "amqp://[::1]:5673/%2f"}},
+        Json{{"src-protocol", "amqp091"}, {"dest-protocol", "amqp091"}, {"ack-mode", nullptr}},
+        Json{{"src-delete-after", nullptr}, {"delete-after", "queue-length"}}}) {
+    const auto move = http::move_of_shovel(moving(changes), "/", {5673});
+    ASSERT_TRUE(move) << changes << move.error();
+    EXPECT_EQ(move->source, "from");
+    EXPECT_EQ(move->target, "to");
+  }
+}
+
+TEST(ShovelMove, WhatIsMoreThanAMoveIsRefusedByName) {
+  for (const Json& changes : {Json{{"src-uri", "amqp://other"}},
+                              Json{{"src-uri", "amqp://127.0.0.1"}},
+                              Json{{"src-uri", "amqp://127.0.0.1:99999"}},
+                              Json{{"src-uri", "amqps:///%2F"}},
+                              Json{{"src-uri", "amqp:///"}},
+                              Json{{"src-uri", "amqp:///%"}},
+                              Json{{"src-uri", Json::array()}},
+                              Json{{"dest-uri", Json{"amqp://", "amqp://"}}},
+                              Json{{"dest-uri", "amqp://[::1]"}},
+                              Json{{"dest-uri", 5}},
+                              Json{{"dest-uri", nullptr}},
+                              Json{{"dest-queue", ""}},
+                              Json{{"dest-queue", nullptr}},
+                              Json{{"src-queue", 1}},
+                              Json{{"dest-exchange", "x"}},
+                              Json{{"dest-protocol", "amqp10"}},
+                              Json{{"add-forward-headers", true}},
+                              Json{{"ack-mode", "never"}},
+                              Json{{"src-delete-after", "never"}},
+                              Json{{"src-delete-after", 10}},
+                              Json{{"src-delete-after", nullptr}}}) {
+    const auto move = http::move_of_shovel(moving(changes), "/", {5673});
+    ASSERT_FALSE(move) << changes;
+    EXPECT_NE(move.error().find("'" + changes.items().begin().key() + "'"), std::string::npos)
+        << changes << move.error();
+  }
+  EXPECT_FALSE(http::move_of_shovel(moving({{"dest-queue", "from"}}), "/", {}));
+  EXPECT_FALSE(http::move_of_shovel(moving(), "other", {}));
+  EXPECT_FALSE(http::move_of_shovel(Json("text"), "/", {}));
 }
 
 // -- Metrics of many objects
