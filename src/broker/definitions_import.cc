@@ -121,6 +121,7 @@ class Import : public std::enable_shared_from_this<Import> {
   void start() {
     auto self = shared_from_this();
     name_left_out_sections();
+    name_left_out_metadata();
     if (vhost_.empty()) {
       each("vhosts", [self](const json& e) { self->vhost(e); });
       each("users", [self](const json& e) { self->user(e); });
@@ -164,6 +165,29 @@ class Import : public std::enable_shared_from_this<Import> {
       skip("section '" + section + "' left out: " +
            (known ? "it does not belong to one vhost" : "not known to this broker"));
     }
+  }
+
+  /// Into a vhost that is there: it stays what it is.
+  void name_left_out_metadata() {
+    if (vhost_.empty()) return;
+    VhostInfo there;
+    {
+      std::shared_lock lock(core_.registry.mutex);
+      const auto found = core_.registry.find_vhost(vhost_);
+      if (!found) return;
+      there = found->about;
+    }
+    const json metadata = dump_.value("metadata", json::object());
+    if (!metadata.is_object()) return;
+    const auto name_if = [&](bool differs, const char* what) {
+      if (differs)
+        skip(std::string(what) + " of vhost '" + vhost_ + "' left out: what it has stays");
+    };
+    name_if(text_in(metadata, "description", there.description) != there.description,
+            "description");
+    name_if(metadata.contains("tags") && tags_in(metadata) != there.tags, "tags");
+    const std::string type = text_in(metadata, "default_queue_type", there.default_queue_type);
+    name_if(type != there.default_queue_type && type != "undefined", "default queue type");
   }
 
   std::string vhost_of(const json& entry) const {
@@ -347,10 +371,11 @@ class Import : public std::enable_shared_from_this<Import> {
     declare.internal = flag_in(e, "internal");
     declare.arguments = table_in(e, "arguments");
     std::string vhost = vhost_of(e);
-    if (is_system_exchange(declare.name)) return;
     std::string what = "exchange '" + declare.name + "' in vhost '" + vhost + "'";
     auto face = face_of(vhost, what);
     if (!face || face_.exchange(vhost, declare.name)) return;
+    // LavinMQ lists those that are always there, and calls the one without a name so.
+    if (declare.name == "amq.default") return;
     if (flag_in(e, "delayed")) set_delayed(declare);
     face->declare_exchange(actor(), std::move(declare), keep(face, step<void>(std::move(what))));
   }

@@ -86,7 +86,8 @@ TEST_F(Dumps, ASectionThatNothingIsMadeOfIsNamed) {
   EXPECT_EQ(skipped.size(), 1u);
   EXPECT_TRUE(names(skipped, "'strange' left out"));
   const auto into_one = import(dump, "/");
-  EXPECT_EQ(into_one.size(), 2u);
+  EXPECT_EQ(into_one.size(), 3u);
+  EXPECT_TRUE(names(into_one, "description of vhost '/' left out"));
   EXPECT_TRUE(names(into_one, "'strange' left out"));
   EXPECT_TRUE(names(into_one, "'users' left out"));
 }
@@ -245,10 +246,33 @@ TEST_F(Dumps, ExportThenImportIntoAnEmptyBrokerGivesTheSame) {
   VhostInfo copy;
   copy.name = "copy";
   ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_vhost(copy, a); }));
-  EXPECT_EQ(import(one, "copy"), std::vector<std::string>{});
+  const auto of_the_vhost = import(one, "copy");
+  EXPECT_EQ(of_the_vhost.size(), 3u);
+  for (const char* what : {"description of vhost 'copy'", "tags of vhost 'copy'",
+                           "default queue type of vhost 'copy'"})
+    EXPECT_TRUE(names(of_the_vhost, what)) << what;
+  EXPECT_EQ(import(one, "v"), std::vector<std::string>{});
   json again = exported("copy");
   again["description"] = one["description"], again["metadata"] = one["metadata"];
   EXPECT_EQ(again, one);
+}
+
+// Exchanges that are always there are no news; another one of a reserved name cannot be made.
+TEST_F(Dumps, AnExchangeWithAReservedNameIsNamed) {
+  json dump = {{"exchanges", json::array()}};
+  for (const char* name : {"", "amq.default", "amq.direct", "amq.ours", "ours"}) {
+    dump["exchanges"].push_back({{"name", name},
+                                 {"vhost", "/"},
+                                 {"type", "direct"},
+                                 {"durable", true},
+                                 {"auto_delete", false},
+                                 {"internal", false},
+                                 {"arguments", json::object()}});
+  }
+  const auto skipped = import(dump);
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_TRUE(names(skipped, "exchange 'amq.ours' in vhost '/'"));
+  EXPECT_TRUE(management().exchange("/", "ours"));
 }
 
 }  // namespace
