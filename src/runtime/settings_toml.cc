@@ -39,8 +39,11 @@ Result<SettingLayer, SettingError> read_settings_toml(std::string_view toml, std
       layer.values.emplace_back(name, std::to_string(*number));
     } else if (auto flag = node.value_exact<bool>()) {
       layer.values.emplace_back(name, *flag ? "true" : "false");
+    } else if (!node.is_value()) {
+      // No setting is of such a type; an unknown table or list is first of all an unknown name. The
+      // library's own text for them breaks the language's rules at an infinity within.
+      layer.values.emplace_back(name, node.is_array() ? "[...]" : "{...}");
     } else {
-      // No setting is of another type; an unknown table or list is first of all an unknown name.
       std::ostringstream value;
       node.visit([&](const auto& shown) { value << shown; });
       layer.values.emplace_back(name, value.str());

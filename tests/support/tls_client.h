@@ -55,7 +55,7 @@ struct CertificateFiles {
   TlsSettings settings;
 };
 
-/// Does what it can without waiting, or waits for ten seconds.
+/// Does what it can without waiting, or waits for a minute.
 class TlsClient {
  public:
   TlsClient(SSL_CTX* context, uint16_t port)
@@ -111,7 +111,7 @@ class TlsClient {
   }
 
  private:
-  static constexpr int kPatienceMs = 10'000;
+  static constexpr int kPatienceMs = 60'000;
   int fd_;
   std::unique_ptr<SSL, decltype(&SSL_free)> session_;
   bool connected_ = false;

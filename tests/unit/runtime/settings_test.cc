@@ -169,6 +169,17 @@ TEST(Settings, TomlOfAnotherTypeIsRefusedByName) {
   }
 }
 
+/// The TOML library's own text for a list casts the logarithm of what is in it to an integer.
+TEST(Settings, TomlListsAndTablesAreNamedWithoutWhatIsInThem) {
+  for (const auto& [toml, shown] : std::map<std::string, std::string>{
+           {"amqp_port = [1, inf]", "[...]"}, {"amqp_port = {a = [1, -inf, nan]}", "{...}"}}) {
+    auto read = read_settings_toml(toml, "f.toml");
+    ASSERT_TRUE(read.has_value()) << toml;
+    EXPECT_TRUE(error_of({*read}).starts_with("bad setting amqp_port = \"" + shown + "\""))
+        << error_of({*read});
+  }
+}
+
 TEST(Settings, TheEnvironmentIsReadByPrefixAlone) {
   const char* environment[] = {"PATH=/bin", "TARRYMQ_HTTP_PORT=7", "TARRYMQ_LOG_LEVEL=off",
                                nullptr};
