@@ -16,7 +16,7 @@ PeerError frame_error(FrameStatus status, ByteSpan in, uint32_t frame_max) {
                               " on channel " + std::to_string(load_be<uint16_t>(in.data() + 1));
     text = status == FrameStatus::too_large
                ? where + " has " + std::to_string(total) +
-                     " bytes, more than the negotiated frame_max " + std::to_string(frame_max)
+                     " bytes, more than frame_max, which is " + std::to_string(frame_max)
                : where + " ends in octet " + std::to_string(std::to_integer<int>(in[total - 1])) +
                      ", expected 206";
   }

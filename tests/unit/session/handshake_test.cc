@@ -142,7 +142,7 @@ TEST_P(Handshake, StartOkAboveTheSmallestFrameMaxIs501) {
   connect();
   raw(kProtocolHeader);
   say_start_ok(std::string(5000, 'x'));
-  expect_connection_close(501, "", 0);
+  expect_connection_close(501, "more than frame_max, which is 4096", 0);
 }
 
 TEST_P(Handshake, TuneOkOutOfRangeIs530) {
