@@ -18,6 +18,11 @@ PeerError no_retries(std::string_view queue, const std::string& vhost) {
 /// Under the registry's lock.
 Result<std::shared_ptr<QueueEntry>, PeerError> find_retry_queue(const Vhost& vhost,
                                                                 std::string_view queue) {
+  if (is_companion_name(queue)) {  // listed like any queue, so "no queue" would not be true
+    return PeerError::soft(400, queue_named(std::string(queue), vhost.name) +
+                                    " is internal: the retry settings are those of queue '" +
+                                    std::string(queue.substr(kCompanionPrefix.size())) + "'");
+  }
   auto entry = vhost.find_queue(queue);
   if (!entry) return no_queue(queue, vhost.name);
   if (!entry->identity().retry_enabled) return no_retries(queue, vhost.name);

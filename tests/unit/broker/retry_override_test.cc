@@ -73,6 +73,11 @@ TEST_F(RetryOverrides, Rule36_OnlyForQueuesWithRetriesAndForWhoMayConfigureThem)
   EXPECT_EQ(refused(put_override("missing", changes_of(20, {}))).code, 404);
   EXPECT_EQ(management().queue_retry("/", "plain").error().code, 400);
   EXPECT_EQ(management().queue_retry("nowhere", "q").error().code, 404);
+  const auto companion = management().queue_retry("/", "amq.retry-q");
+  EXPECT_EQ(companion.error().code, 400);
+  EXPECT_EQ(
+      companion.error().text,
+      "queue 'amq.retry-q' in vhost '/' is internal: the retry settings are those of queue 'q'");
   ASSERT_TRUE(declare(queue("q", retry_arguments_of(500, 5))));
   const Login stranger{"stranger"};
   auto answer = ask<Answered<void>>([&](auto done) {
