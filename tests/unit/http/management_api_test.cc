@@ -263,9 +263,12 @@ TEST_F(ManagementApi, APageOfTenThousandQueuesIsQuick) {
   for (int i = 0; i < 10'000; ++i)
     broker.queue_list.push_back(make_queue("/", "q" + std::to_string(i)));
   (void)get("/api/queues?page=1");
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_EQ(get("/api/queues?page=50&sort=messages").json()["item_count"], 100);
-  const auto took = std::chrono::steady_clock::now() - begin;
+  auto took = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 3; ++i) {  // the least: the rest is the machine's other work
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(get("/api/queues?page=50&sort=messages").json()["item_count"], 100);
+    took = std::min(took, std::chrono::steady_clock::now() - begin);
+  }
   // Ten times the aim: this may run unoptimised, beside other tests; a hundred times with a
   // sanitizer.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

@@ -246,13 +246,19 @@ TEST_F(TransportTest, AnAnswerAfterTheServerHasStoppedGoesNowhere) {
 }
 
 TEST_F(TransportTest, StopClosesIdleConnectionsAtOnce) {
-  start();
-  TestClient client(server->port());
-  EXPECT_EQ(client.call("GET", "/").status, 200);
-  const auto begin = std::chrono::steady_clock::now();
-  server->stop();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500));
-  EXPECT_TRUE(client.closed_by_peer());
+  // The least of three: one that waits for them takes two seconds every time, a busy machine now
+  // and then.
+  auto least = std::chrono::steady_clock::duration::max();
+  for (int i = 0; i < 3; ++i) {
+    start();
+    TestClient client(server->port());
+    EXPECT_EQ(client.call("GET", "/").status, 200);
+    const auto begin = std::chrono::steady_clock::now();
+    server->stop();
+    least = std::min(least, std::chrono::steady_clock::now() - begin);
+    EXPECT_TRUE(client.closed_by_peer());
+  }
+  EXPECT_LT(least, std::chrono::milliseconds(1500));
 }
 
 TEST_F(TransportTest, APortInUseIsOneLineWithItsName) {
