@@ -186,11 +186,13 @@ TEST_F(Topology, Rule18_ADeletedCompanionIsGoneUntilTheNextRejection) {
   EXPECT_EQ(drop().error().code, 404);
   ASSERT_TRUE(publish("", "q", "x"));
   ASSERT_EQ(get("q", 1, GetMode::reject_requeue_true).size(), 1u);
-  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!management().queue("/", "amq.retry-q") && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::yield();
-  ASSERT_TRUE(management().queue("/", "amq.retry-q"));
-  EXPECT_EQ(management().queue("/", "amq.retry-q")->numbers.ready, 1u);
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto waiting = [&] {
+    const auto companion = management().queue("/", "amq.retry-q");
+    return companion ? companion->numbers.ready : 0;
+  };
+  while (waiting() != 1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(waiting(), 1u);
 }
 
 TEST_F(Topology, Rule30_SenderKeysSkipTheCompanion) {
@@ -221,7 +223,7 @@ TEST_F(Topology, AnExclusiveQueueIsLockedForOthersAndGoesWithItsConnection) {
     vhost().connection_closed(ConnectionId{7});
     answer(true);
   });
-  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (vhost().find_queue("mine") && std::chrono::steady_clock::now() < deadline)
     std::this_thread::yield();
   EXPECT_EQ(vhost().find_queue("mine"), nullptr);
