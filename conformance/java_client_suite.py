@@ -35,6 +35,48 @@ def also_between_calls(root):
                                   r"{ checkShutdownSignal(\2, (com.rabbitmq.client.ShutdownSignalException) \1); }", text))
 
 
+def times_longer(root, times, name, pattern):
+    """What a test does between two moments must fit between them on a busy machine, too."""
+    path = os.path.join(root, PACKAGE, name)
+    with open(path) as file:
+        text = file.read()
+    text, count = re.subn(pattern, lambda m: m.group(1) + str(times * int(m.group(2))), text)
+    check(count > 0, "%s has no %s" % (name, pattern))
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def give_it_time(root):
+    """Dead letters come to their queue when they come, which the tests ask a moment after what killed them; and they allow a
+    broker and themselves 50 to 300 ms. What must not be there yet, or no longer, is asked as before."""
+    arrived = """
+    private static GetResponse arrived(Channel channel, String queue) throws IOException {
+        for (int i = 0; i < 600; i++) {
+            GetResponse response = channel.basicGet(queue, true);
+            if (response != null) return response;
+            try { Thread.sleep(100); } catch (InterruptedException e) { }
+        }
+        return null;
+    }
+
+    private static void consumeN(Channel channel,"""
+    sources.edit(root, [("GetResponse getResponse =\n                channel.basicGet(queue, true);",
+                         "GetResponse getResponse = arrived(channel, queue);"),
+                        ("channel.basicGet(DLQ, true)", "arrived(channel, DLQ)"),
+                        ("\n    private static void consumeN(Channel channel,", arrived),
+                        ("latency + epsilon)", "latency + 60 * TTL)"), ("targetTime + epsilon)", "targetTime + 60 * TTL)"),
+                        ("Thread.sleep(millis)", "Thread.sleep(5 * millis)")], PACKAGE + "/DeadLetterExchange.java")
+    for name, old, new in (("ConsumerPriorities", "nextDelivery(100)", "nextDelivery(60000)"),
+                           ("QosTests", "nextDelivery(1000)", "nextDelivery(60000)"),
+                           ("BasicConsume", "latch.await(1,", "latch.await(60,"),
+                           ("ConsumerCancelNotification", "latch.await(2,", "latch.await(60,"),
+                           ("QueueSizeLimit", "Thread.sleep(100)", "Thread.sleep(1000)")):
+        sources.edit(root, [(old, new)], "%s/%s.java" % (PACKAGE, name))
+    for name in ("TTLHandling.java", "PerMessageTTL.java"):
+        times_longer(root, 5, name, r"((?:Thread\.sleep|declareAndBindQueue|nextDelivery)\(|this\.sessionTTL = )(\d+)")
+    times_longer(root, 2, "QueueLease.java", r"((?:QUEUE_EXPIRES|SHOULD_EXPIRE_WITHIN) = )(\d+)")
+
+
 def prepare(tree, folder):
     """Compiles the tests; their class names and the class path."""
     jars = ["/usr/share/java/%s.jar" % name for name in JARS]
@@ -56,6 +98,7 @@ def prepare(tree, folder):
     sources.edit(root, [("\tMetrics.class,", "")] if "\tMetrics.class," in open(os.path.join(root, PACKAGE, "FunctionalTests.java")).read()
                  else [("Metrics.class", "")], PACKAGE + "/FunctionalTests.java")
     also_between_calls(root)
+    give_it_time(root)
     files = [path for path in sorted(glob.glob(os.path.join(root, PACKAGE, "*.java")))
              if os.path.basename(path)[:-5] not in NO_CLASSES]
     out = os.path.join(folder, "classes")
