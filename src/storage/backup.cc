@@ -6,8 +6,8 @@
 // log gets a second
 //    name in a folder of the data directory, and the definitions a checkpoint there (RocksDB's own,
 //    of the same kind).
-// 3. Both go on. Files only grow behind the sizes noted, a name that goes takes no bytes with it,
-// and holes wait.
+// 3. Both go on. Files only grow behind the sizes noted, a name that goes takes no bytes with it;
+// holes wait, and no file is given to the pool to be written over.
 // 4. The noted bytes are copied and synced below `<directory>.partial`, which gets its name when
 // all of it is there.
 #include "tarrymq/storage/backup.h"
@@ -132,11 +132,13 @@ class Backup {
   std::string run() {
     if (std::string error = check_target(); !error.empty()) return error;
     if (impl_.backup_running.exchange(true)) return "another backup is being made";
+    impl_.pool->closed = true;
     std::string error = note_all();
     if (error.empty()) error = copy_all();
     std::error_code ignored;  // what is left of it goes at the next start, or is the user's to see
     std::filesystem::remove_all(staging_, ignored);
     if (!error.empty() && made_partial_) std::filesystem::remove_all(partial_, ignored);
+    impl_.pool->closed = false;
     impl_.backup_running = false;
     return error;
   }
@@ -211,7 +213,8 @@ class Backup {
     const std::string from = data_dir_ + path, to = staging_ + path;
     struct stat found {};
     if (::stat(from.c_str(), &found) != 0) return "cannot read " + from + ": " + cause();
-    const auto bytes = static_cast<uint64_t>(found.st_size);
+    // What lies behind the end of a file that is written over is nothing's, and may yet change.
+    const uint64_t bytes = impl_.pool->end_of(from).value_or(static_cast<uint64_t>(found.st_size));
     if (::link(from.c_str(), to.c_str()) != 0) {
       // A file system without hard links: the bytes now, while everything stands still.
       BackupProgress aside;

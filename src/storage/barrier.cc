@@ -15,6 +15,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kLazySync{120};  // with the shard's 20 ms and a round: within 200 ms
 constexpr milliseconds kRetryPause{100};
 constexpr milliseconds kSpaceCheck{1000};
+constexpr uint64_t kChecksATrim = 10;
+constexpr uint64_t kSyncedForPoolMax = 1u << 20;
 constexpr milliseconds kDetachPatience{5000};
 constexpr size_t kOpenFilesMax = 512;
 constexpr size_t kSyncFilesMax = 32;  // above: one syncfs
@@ -127,6 +129,7 @@ void Barrier::thread_main() {
       next_space_check_ = now + kSpaceCheck;
       check_free_space();
       open_files_->sweep();
+      if (++space_checks_ % kChecksATrim == 0) options_.pool->trim_idle();
     }
     run_round(false);
   }
@@ -135,6 +138,11 @@ void Barrier::thread_main() {
 
 void Barrier::check_free_space() {
   auto free = files_.free_bytes(options_.data_dir);
+  // What is kept for later must not be what is missing.
+  const bool scarce = any_failing_ || (free && *free < options_.disk_free_min_bytes +
+                                                           options_.pool->bytes_kept_max());
+  options_.pool->set_off(scarce);
+  if (scarce) free = files_.free_bytes(options_.data_dir);
   low_space_ = free && *free < options_.disk_free_min_bytes;
   no_space_ = free && *free < (options_.disk_free_min_bytes + 1) / 2;
   update_alarm();
@@ -180,7 +188,7 @@ void Barrier::apply(BarrierLink& link, Submission& submission) {
         files.seal(call.offset);
         break;
       case BarrierCall::Kind::remove:
-        remove(link, call.files);
+        remove(link, call.files, call.recycle);
         break;
     }
     bool unwritten = files.records().unwritten() || files.acks().unwritten();
@@ -198,12 +206,16 @@ void Barrier::apply(BarrierLink& link, Submission& submission) {
 ///
 /// Who settled the last of it waits until the directory says so durably: by the ack log's name, or,
 /// where there is no ack log, by the removal alone, which is tried until it succeeds.
-void Barrier::remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& files) {
+void Barrier::remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& files,
+                     bool may_recycle) {
+  // To make a file ready for its next life is to sync it: not what is gone before it was written.
+  may_recycle = may_recycle && files->records().unsynced_bytes() <= kSyncedForPoolMax;
   files->drop();
   if (!files->records().on_disk() && !files->acks().on_disk()) return;
   const bool has_acks = files->acks().on_disk();
   FileError error = has_acks ? files->acks().retire() : FileError{};
   const bool marked = has_acks && !error;
+  if (!error && may_recycle) files->in_pool = files->records().give_to_pool();
   if (!error) error = files->records().unlink_all();
   if (!marked && error) {
     failed(link, files->directory(), "unlink a segment in", error);
@@ -380,6 +392,8 @@ void Barrier::sync_names(BarrierLink& link) {
       log_for("storage")->warn("could not unlink an ack log in {}: {}", files->directory(),
                                error.message());
     }
+    if (files->in_pool) options_.pool->prepare(*files->in_pool);
+    files->in_pool.reset();
   }
   link.removed.clear();
 }
@@ -419,7 +433,7 @@ bool Barrier::run_round(bool lazily_too) {
     if (link->failing && !may_retry) continue;
     if (std::exchange(link->failing, false)) {
       // Those that could not be removed are among them; of the others nothing is there any more.
-      for (auto& files : std::exchange(link->removed, {})) remove(*link, files);
+      for (auto& files : std::exchange(link->removed, {})) remove(*link, files, false);
     }
     write_link(*link);
     if (sync_due(*link, lazily_too)) syncing.push_back(link);

@@ -35,6 +35,7 @@ struct BarrierCall {
   std::shared_ptr<std::vector<std::byte>> events;
   uint32_t events_offset = 0;  // where in the ack log they go
   Chunk* chunk = nullptr;      // records: kept by the shard until the submission is back
+  bool recycle = false;        // remove: nobody else works on its file
   uint32_t final_end = 0;  // records, set by the barrier: what SegmentFiles::add_records returned
 };
 
@@ -75,6 +76,7 @@ class Barrier {
     std::string data_dir;
     Durability durability = Durability::fsync;
     uint64_t disk_free_min_bytes = 0;
+    std::shared_ptr<SegmentPool> pool;
     bool manual = false;  // tests: no thread, the test calls run_round()
   };
   Barrier(FileSystem& files, Options options);
@@ -115,7 +117,7 @@ class Barrier {
   void thread_main();
   bool wait_for_work();
   void apply(BarrierLink& link, Submission& submission);
-  void remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& files);
+  void remove(BarrierLink& link, const std::shared_ptr<SegmentFiles>& files, bool may_recycle);
   void write_link(BarrierLink& link);
   [[nodiscard]] FileError write_stream(BarrierLink& link, SegmentFiles& files, LogStream& stream);
   [[nodiscard]] FileError make_directories(BarrierLink& link, const std::string& directory);
@@ -142,6 +144,7 @@ class Barrier {
   bool lost_ = false;  // a shard left before all of its was written; under the mutex
   bool low_space_ = false, no_space_ = false, any_failing_ = false;
   std::string failure_;
+  uint64_t space_checks_ = 0;
   std::chrono::steady_clock::time_point next_space_check_{}, next_retry_{};
   std::thread thread_;
 };

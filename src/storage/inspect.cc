@@ -54,6 +54,7 @@ std::optional<FileHeader> believed_header(std::vector<std::byte>& bytes, const s
   FileHeader header;
   HeaderCheck check = decode_file_header(bytes, header);
   if (check == HeaderCheck::good) return header;
+  if (check == HeaderCheck::unused) return {};  // taken to be written over, and not begun
   if (check == HeaderCheck::other_version) {
     damage.push_back(path + ": format version " +
                      std::to_string(load_le<uint32_t>(bytes.data() + 8)) + ", this program reads " +
@@ -139,6 +140,8 @@ class SegmentInspector {
       if (!head) {
         const size_t next = next_record(bytes, at + 1);
         const bool inside = next < bytes.size();
+        // What such a file holds behind its end is nothing's, until it is cut there.
+        if (!inside && stream.header.written_over) return;
         out_.damage.push_back(at_byte(stream.path, at) +
                               (inside
                                    ? std::to_string(next - at) + " bytes are damaged"

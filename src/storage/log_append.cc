@@ -10,7 +10,6 @@
 namespace tarry {
 namespace {
 
-constexpr uint32_t kSegmentBytesMin = 64u << 10, kSegmentBytesMax = 16u << 20;
 // A segment of which nothing was ever written costs no disk: it may go on longer before its number
 // is used up.
 constexpr uint32_t kUnwrittenSegmentBytesMax = 64u << 20;
@@ -32,7 +31,7 @@ LogState::LogState(ShardStore& shard, MessageLog::Options o, uint64_t& fresh_cou
       shard_(shard),
       fresh_count_(fresh_count),
       fresh_bytes_(fresh_bytes),
-      segment_bytes_(kSegmentBytesMin) {}
+      segment_bytes_(shard.impl().segment_bytes_min) {}
 
 Segment* LogState::new_segment(uint32_t number, uint64_t incarnation) {
   auto segment = std::make_unique<Segment>();
@@ -57,10 +56,14 @@ Segment& LogState::open_segment(uint32_t bytes) {
     last->sealed = true;
     touch(*last, false);
     shard_.list_sweep(*this);
-    segment_bytes_ = std::min(segment_bytes_ * 4, kSegmentBytesMax);
+    segment_bytes_ = std::min(segment_bytes_ * 4, shard_.impl().segment_bytes_max);
   }
   Segment* segment = new_segment(next_number_++, random_incarnation());
   segment->target_bytes = segment_bytes_;
+  // Where nobody waits for fdatasync, there is nothing to be had from it.
+  if (options.durable && shard_.store().options().durability == Durability::fsync &&
+      segment_bytes_ == shard_.impl().segment_bytes_max)
+    segment->files->records().use_pool(shard_.impl().pool);
   return *segment;
 }
 

@@ -135,6 +135,8 @@ void LogState::remove_files(Segment& segment) {
   BarrierCall call;
   call.kind = BarrierCall::Kind::remove;
   call.files = segment.files;
+  // Space of it that is being given back: the store's thread may punch holes into the file yet.
+  call.recycle = !segment.compaction && segment.compacted_gone == 0;
   shard_.add_call(std::move(call), options.durable);
 }
 
@@ -244,7 +246,7 @@ bool LogState::lazy_tick() {
       // An empty queue at rest keeps neither file nor memory.
       if (!last.sealed && last.count > 0 && last.all_gone() && last.open_moves == 0) {
         last.sealed = true;
-        segment_bytes_ = 64u << 10;
+        segment_bytes_ = shard_.impl().segment_bytes_min;
       }
       Chunk* tail = last.chunks.empty() ? nullptr : last.chunks.back();
       bool written = tail && tail->published == tail->used && tail->barrier_refs == 0;

@@ -7,6 +7,11 @@
 #include "tarrymq/runtime/log.h"
 
 namespace tarry {
+namespace {
+
+constexpr uint64_t kTriesAFile = 16;  // times its bytes, in checksums
+
+}  // namespace
 
 LogRecovery::LogRecovery(LogState& log, ShardStore& shard)
     : log_(log),
@@ -105,14 +110,21 @@ void LogRecovery::scan(Opening& opening) {
       at += head->header_bytes;
       continue;
     }
-    // Torn, unless a whole record follows: then it is damage.
+    // Torn, unless a whole record follows: then it is damage. Of a file that was written over, what
+    // follows is another segment's: no whole record of that is whole by this one's seed. But bodies
+    // in it may look like heads of long records, and there must be an end to trying those.
+    const uint64_t tries_bytes_max = kTriesAFile * bytes.size();
+    uint64_t tried_bytes = 0;
     size_t next = at + 1;
     for (; next + kHeadBytes <= bytes.size(); ++next) {
       RecordHead candidate = load_head(bytes.data() + next);
       if (candidate.ordinal <= expected || candidate.ordinal - expected > bytes.size() / kHeadBytes)
         continue;
       if (candidate.kind == RecordKind::footer || !head_makes_sense(candidate)) continue;
+      if (candidate.length > bytes.size() - next) continue;
       if (check_record(rest(next), seed)) break;
+      tried_bytes += candidate.length;
+      if (tried_bytes > tries_bytes_max) next = bytes.size();
     }
     if (next + kHeadBytes > bytes.size()) {
       if (!opening.sealed) note_open_end(opening, at, bytes.size());

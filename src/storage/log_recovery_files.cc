@@ -227,6 +227,7 @@ FileError LogRecovery::open_stream(uint32_t number, bool ack_log,
   for (uint32_t index : parts) {
     PartFile part;
     part.path = log_.failed_path = LogStream::part_name(base, ack_log, index);
+    shard_.impl().pool->forget_end(part.path);  // of an earlier opening by this process
     auto file = files_.open(part.path, FileSystem::Open::write);
     if (!file) return file.error();
     part.file = std::move(*file);
@@ -240,6 +241,12 @@ FileError LogRecovery::open_stream(uint32_t number, bool ack_log,
       log_for("storage")->error("{} is of format version {}; this program reads version {}",
                                 part.path, load_le<uint32_t>(bytes + 8), kFormatVersion);
       return make_error_code(StoreError::wrong_format);
+    }
+    if (check == HeaderCheck::unused) {
+      // It was taken to be written over, and nothing in it was durable yet.
+      part.file.reset();
+      if (FileError error = files_.unlink(part.path)) return error;
+      continue;
     }
     if (auto before = size_at_stop(part.path); before && *before != part.size) {
       report_file(part.path, "has " + std::to_string(part.size) +

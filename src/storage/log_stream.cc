@@ -85,10 +85,20 @@ FileError LogStream::open_part(bool& created) {
   }
   Part part = parts_.back();
   std::string path = part_name(base_, header_.ack_log, part.index);
-  auto file = files_.open(path, part_created_ ? FileSystem::Open::write : FileSystem::Open::create);
-  if (!file) return file.error();
+  if (!part_created_ && pool_ && part.index == 0 && !written_over_) {
+    written_over_ = pool_->take(path);
+    if (written_over_) blocks_bytes_ = pool_->written_min();
+  }
+  const bool there = part_created_ || written_over_;
+  auto file = files_.open(path, there ? FileSystem::Open::write : FileSystem::Open::create);
+  if (!file) {
+    // Whoever removed the directory took it along: the next try makes a new one.
+    if (file.error() == boost::system::errc::no_such_file_or_directory) written_over_ = false;
+    return file.error();
+  }
   if (!part_created_) {
     FileHeader header = header_;
+    header.written_over = written_over_;
     header.part = part.index;
     header.start = part.start;
     std::byte bytes[kFileHeaderBytes];
@@ -129,10 +139,38 @@ FileError LogStream::write(bool& created) {
     }
     if (FileError error = handle_->pwritev(group, start)) return error;
     written_since_sync_ = true;
+    blocks_bytes_ += at - start;
     unwritten_from_ = next = i;
+  }
+  if (written_over_) {
+    if (FileError error = write_end()) return error;
   }
   used_at_sweep_.store(open_files_->sweeps_.load());
   return {};
+}
+
+/// Of a file that was longer before.
+FileError LogStream::write_end() {
+  const std::string path = part_name(base_, header_.ack_log, 0);
+  const Piece& last = pieces_.back();
+  const uint64_t end = last.offset + last.bytes;
+  pool_->note_end(path, end);
+  if (!ends_here_) return {};
+  if (FileError error = handle_->truncate(end)) return error;
+  pool_->forget_end(path);
+  written_over_ = false;
+  return {};
+}
+
+uint64_t LogStream::unsynced_bytes() const {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < unwritten_from_; ++i) bytes += pieces_[i].bytes;
+  return bytes;
+}
+
+std::optional<std::string> LogStream::give_to_pool() {
+  if (!pool_ || !part_created_ || !single_part() || blocks_bytes_ < pool_->written_min()) return {};
+  return pool_->put(part_name(base_, header_.ack_log, 0));
 }
 
 FileError LogStream::sync() {
@@ -159,6 +197,8 @@ void LogStream::clear_durable() {
 void LogStream::start_new_part() {
   std::lock_guard lock(mutex_);
   if (part_created_) {
+    if (written_over_) pool_->forget_end(part_name(base_, header_.ack_log, 0));
+    written_over_ = false;
     parts_.push_back({parts_.back().index + 1, durable_end_});
     old_handle_ = nullptr;
     handle_ = nullptr;
@@ -195,6 +235,7 @@ FileError LogStream::unlink_all() {
     handle_ = old_handle_ = nullptr;
   }
   FileError first_error;
+  if (written_over_) pool_->forget_end(part_name(base_, header_.ack_log, 0));
   // All numbers up to the last: a part that failed or was superseded may lie there too.
   const auto unlink = [&](const std::string& path) {
     FileError error = files_.unlink(path);

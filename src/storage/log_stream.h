@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "storage/record_codec.h"
+#include "storage/segment_pool.h"
 #include "tarrymq/storage/file_system.h"
 
 namespace tarry {
@@ -51,6 +52,9 @@ class LogStream {
   //    with `cut`, something else follows there and the stream goes on in a new part.
   void restore(std::vector<Part> parts, uint64_t clean_end, bool cut);
 
+  /// Its file may be one that was written before, and go to the pool in the end. Before use.
+  void use_pool(std::shared_ptr<SegmentPool> pool) { pool_ = std::move(pool); }
+
   // -- Writing
 
   /// `bytes` must live until they are durable (clear_durable) or dropped.
@@ -67,6 +71,12 @@ class LogStream {
   /// After a failed write or sync: what is not durable goes to a new part.
   void start_new_part();
   void drop_pieces();
+  /// Nothing follows what was added: the file is cut behind it, if it is longer.
+  void end_here() { ends_here_ = true; }
+  /// Written, but perhaps not on the disk.
+  uint64_t unsynced_bytes() const;
+  /// Gives the file to the pool, if it is one that is worth it. The name it has there.
+  std::optional<std::string> give_to_pool();
   /// Of an ack log: renames one of its parts to `.gone`, which says that the segment is being
   /// removed.
   [[nodiscard]] FileError retire();
@@ -108,6 +118,7 @@ class LogStream {
     std::vector<std::byte> owned;
   };
   [[nodiscard]] FileError open_part(bool& created);
+  [[nodiscard]] FileError write_end();
   void set_handle(std::shared_ptr<File> file);
 
   FileSystem& files_;
@@ -115,6 +126,10 @@ class LogStream {
   const std::shared_ptr<OpenFiles> open_files_;
   const std::string base_;
   const FileHeader header_;
+  std::shared_ptr<SegmentPool> pool_;  // null: it has nothing to do with it
+  bool written_over_ = false;          // part 0 may go on behind what was written
+  bool ends_here_ = false;
+  uint64_t blocks_bytes_ = 0;  // of part 0 that were written at some time
   std::vector<Piece> pieces_;  // not durable yet
   size_t unwritten_from_ = 0;
   bool written_since_sync_ = false;

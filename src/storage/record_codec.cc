@@ -8,6 +8,7 @@ namespace tarry {
 namespace {
 
 constexpr char kSegmentMagic[8] = {'T', 'M', 'Q', 'S', 'E', 'G', 'M', '\n'};
+constexpr char kUnusedMagic[8] = {'T', 'M', 'Q', 'F', 'R', 'E', 'E', '\n'};
 constexpr char kAckMagic[8] = {'T', 'M', 'Q', 'A', 'C', 'K', 'L', '\n'};
 constexpr uint32_t kHeaderSeed = 0x7461'7272;
 // A record has to fit a segment file, whose offsets are 32 bits.
@@ -144,6 +145,14 @@ void encode_file_header(std::byte* out, const FileHeader& header) {
   store_le<uint64_t>(out + 32, header.queue_id);
   store_le<uint32_t>(out + 40, header.part);
   out[44] = static_cast<std::byte>(header.lane);
+  out[45] = static_cast<std::byte>(header.written_over);
+  store_le<uint32_t>(out + 60, checksum(out, 60, kHeaderSeed));
+}
+
+void encode_unused_header(std::byte* out) {
+  std::memset(out, 0, kFileHeaderBytes);
+  std::memcpy(out, kUnusedMagic, 8);
+  store_le<uint32_t>(out + 8, kFormatVersion);
   store_le<uint32_t>(out + 60, checksum(out, 60, kHeaderSeed));
 }
 
@@ -164,8 +173,10 @@ HeaderCheck decode_file_header(ByteSpan bytes, FileHeader& out) {
   if (bytes.size() < kFileHeaderBytes) return HeaderCheck::bad;
   const std::byte* p = bytes.data();
   bool ack = std::memcmp(p, kAckMagic, 8) == 0;
-  if (!ack && std::memcmp(p, kSegmentMagic, 8) != 0) return HeaderCheck::bad;
+  const bool unused = std::memcmp(p, kUnusedMagic, 8) == 0;
+  if (!ack && !unused && std::memcmp(p, kSegmentMagic, 8) != 0) return HeaderCheck::bad;
   if (load_le<uint32_t>(p + 60) != checksum(p, 60, kHeaderSeed)) return HeaderCheck::bad;
+  if (unused) return HeaderCheck::unused;
   if (load_le<uint32_t>(p + 8) != kFormatVersion) return HeaderCheck::other_version;
   out = {.ack_log = ack,
          .number = load_le<uint32_t>(p + 12),
@@ -173,7 +184,8 @@ HeaderCheck decode_file_header(ByteSpan bytes, FileHeader& out) {
          .incarnation = load_le<uint64_t>(p + 16),
          .start = load_le<uint64_t>(p + 24),
          .queue_id = load_le<uint64_t>(p + 32),
-         .lane = static_cast<uint8_t>(p[44])};
+         .lane = static_cast<uint8_t>(p[44]),
+         .written_over = p[45] != std::byte{0}};
   return HeaderCheck::good;
 }
 

@@ -85,9 +85,12 @@ struct FileHeader {
   uint64_t start = kFileHeaderBytes;  // from which offset on this part rules
   uint64_t queue_id = 0;
   uint8_t lane = 0;
+  bool written_over = false;  // what follows its last record may be of the file's former life
 };
 void encode_file_header(std::byte* out, const FileHeader& header);
-enum class HeaderCheck : uint8_t { good, bad, other_version };
+/// Of a file that may be written over (segment_pool.h): no segment, whatever is behind it.
+void encode_unused_header(std::byte* out);
+enum class HeaderCheck : uint8_t { good, bad, other_version, unused };
 HeaderCheck decode_file_header(ByteSpan bytes, FileHeader& out);
 /// Of a header whose checksum is wrong: puts right the one byte whose change would make it right.
 /// False: there is none.

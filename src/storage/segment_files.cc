@@ -101,6 +101,7 @@ void SegmentFiles::seal(uint32_t end_offset) {
     skip_ = {};
   }
   records_.add_owned(end_offset, index_.footer(end_offset, incarnation_));
+  records_.end_here();
   index_ = {};
 }
 

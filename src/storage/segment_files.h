@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,7 +50,8 @@ class SegmentFiles {
   bool dropped() const { return dropped_; }
 
   // The barrier's own notes.
-  bool durable = true;  // false: nobody waits for its syncs
+  bool durable = true;                 // false: nobody waits for its syncs
+  std::optional<std::string> in_pool;  // the name of its file there, until that is prepared
   bool listed_unwritten = false, listed_unsynced = false;
 
  private:

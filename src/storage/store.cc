@@ -70,9 +70,19 @@ void StoreThread::thread_main() {
   }
 }
 
+namespace {
+
+constexpr char kTransient[] = "/transient";
+constexpr char kSpare[] = "/spare";
+
+}  // namespace
+
 Store::Impl::Impl(StoreOptions o, FileSystem& f, bool is_manual)
     : options(std::move(o)), files(f), manual(is_manual), store_thread(is_manual) {
+  pool = std::make_shared<SegmentPool>(files, options.data_dir + kSpare, segment_bytes_max,
+                                       [this](Task task) { store_thread.run(std::move(task)); });
   Barrier::Options barrier_options;
+  barrier_options.pool = pool;
   barrier_options.data_dir = options.data_dir;
   barrier_options.durability = options.durability;
   barrier_options.disk_free_min_bytes = options.disk_free_min_bytes;
@@ -81,8 +91,6 @@ Store::Impl::Impl(StoreOptions o, FileSystem& f, bool is_manual)
 }
 
 namespace {
-
-constexpr char kTransient[] = "/transient";
 
 void remove_tree(FileSystem& files, const std::string& path) {
   auto entries = files.list(path);
@@ -183,6 +191,7 @@ Result<std::unique_ptr<Store>> Store::open_parts(StoreOptions options, FileSyste
   std::unique_ptr<Store> store(new Store);
   // Nothing in it outlives a process. Before the barrier looks at what is free.
   remove_tree(files, options.data_dir + kTransient);
+  remove_tree(files, options.data_dir + kSpare);
   remove_tree(files, options.data_dir + "/" + kBackupLinksName);
   store->impl_ = std::make_unique<Impl>(std::move(options), files, manual);
   Impl& impl = *store->impl_;
@@ -220,9 +229,15 @@ Result<std::unique_ptr<Store>> Store::open_parts(StoreOptions options, FileSyste
 
 Store::~Store() {
   if (!impl_) return;
-  const bool clean = impl_->barrier->finish();
+  bool clean = impl_->barrier->finish();
   impl_->barrier.reset();
   impl_->store_thread.stop();
+  impl_->pool->set_off(true);
+  // The inventory says where each file ends; else a start looks for it.
+  if (FileError error = clean ? impl_->pool->trim_all() : FileError{}) {
+    log_for("storage")->warn("could not cut a segment at its end: {}", error.message());
+    clean = false;
+  }
   impl_->definitions.reset();  // writes what is left
   const std::string definitions = impl_->fingerprint ? impl_->fingerprint() : "";
   impl_->due.reset();
@@ -281,6 +296,8 @@ void Store::remove_queue_directory(QueueId id) {
       [impl = impl_.get(), path = queue_directory(id), transient = transient_directory(id)] {
         impl->barrier->give_up(path);
         impl->barrier->give_up(transient);
+        impl->pool->forget_below(path);
+        impl->pool->forget_below(transient);
         impl->store_thread.run([impl, path, transient] {
           remove_tree(impl->files, path);
           remove_tree(impl->files, transient);

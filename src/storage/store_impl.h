@@ -37,12 +37,22 @@ class StoreThread {
 
 struct Store::Impl {
   Impl(StoreOptions o, FileSystem& f, bool manual);
+  /// Tests, before a log is opened.
+  void segment_bytes(uint32_t min, uint32_t max) {
+    segment_bytes_min = min;
+    segment_bytes_max = max;
+    pool->segment_bytes(max);
+  }
 
   StoreOptions options;
   FileSystem& files;
   const bool manual;
   std::unique_ptr<FileLock> lock;
   StoreThread store_thread;
+  /// The first segments of a log, and the largest, whose files are written over when they are
+  /// empty.
+  uint32_t segment_bytes_min = 64u << 10, segment_bytes_max = 16u << 20;
+  std::shared_ptr<SegmentPool> pool;
   std::unique_ptr<Barrier> barrier;
   std::unique_ptr<DefinitionStore> definitions;
   std::unique_ptr<DueStore> due;

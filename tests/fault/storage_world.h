@@ -56,6 +56,7 @@ class StorageWorld {
     auto store = open_manual_store(options, fs_);
     if (!store) return false;
     store_ = std::move(*store);
+    if (segment_bytes) store_->impl().segment_bytes(segment_bytes, segment_bytes);
     shard_ = std::make_unique<Shard>(ShardId{1}, clock_);
     store_shard_ = std::make_unique<StoreShard>(*store_, *shard_);
     for (size_t i = 0; i < kLogs; ++i) {
@@ -336,6 +337,7 @@ class StorageWorld {
   std::map<uint32_t, Promise> promises;
   std::set<size_t> deleted;
   size_t body_bytes = 40;
+  uint32_t segment_bytes = 0;  // of all; 0: as they are
   Durability durability = Durability::fsync;
 
  private:
@@ -354,6 +356,7 @@ using Check = std::function<void(StorageWorld&)>;
 struct CrashOptions {
   Durability durability = Durability::fsync;
   bool kills_only = false;  // the kernel survives
+  uint32_t segment_bytes = 0;
 };
 
 /// Runs the scenario with a crash at its call 1, 2, 3, ... until it finishes; after each, with each
@@ -372,6 +375,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
     {
       StorageWorld world(fs);
       world.durability = options.durability;
+      world.segment_bytes = options.segment_bytes;
       ASSERT_EQ(fs.make_directory("/d"), FileError{});
       ASSERT_EQ(fs.sync_directory("/"), FileError{});
       fs.crash_at(n);
@@ -389,6 +393,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
         ++openings;
         StorageWorld world(disk);
         world.durability = options.durability;
+        world.segment_bytes = options.segment_bytes;
         world.promises = promises;
         world.deleted = deleted;
         world.body_bytes = body_bytes;
@@ -415,6 +420,7 @@ inline void crash_everywhere(const char* name, const Scenario& scenario, const C
         bool complete;
         {
           StorageWorld world(*again);
+          world.segment_bytes = options.segment_bytes;
           world.deleted = deleted;
           again->crash_at(m);
           bool started = world.start();

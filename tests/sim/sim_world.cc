@@ -22,6 +22,9 @@ SimWorld::SimWorld(uint64_t seed, bool verbose)
   shard_count_ = random_.between(1, 4);
   due_budget_ = random_.one_in(3) ? 4 : 100'000;
   parked_listed_max_ = random_.one_in(3) ? 1024 : static_cast<uint32_t>(random_.below(4));
+  // Small ones are often full, and their files written over by later ones.
+  segment_bytes_ =
+      random_.one_in(4) ? 64u << 10 : static_cast<uint32_t>(random_.between(500, 3000));
   tail_memory_ = random_.one_in(3) ? 100'000 : 64 << 20;
   session_.handshake_timeout_ms = 0x7fffffff;
   session_.outbound_high_bytes = random_.one_in(3) ? 2000 : 1 << 20;
@@ -81,6 +84,7 @@ void SimWorld::step() {
       break;
     case 2:
       store_->impl().barrier->run_round(true);
+      if (random_.one_in(10)) store_->impl().pool->trim_idle();
       break;
     case 3:
       store_->impl().store_thread.run_queued();
@@ -337,6 +341,7 @@ Outcome SimWorld::run() {
   fs_.crash_at(0);
   if (!failed() && !fs_.crashed()) drain();
   if (failed()) trace_queues();
+  outcome_.recycled += store_ ? store_->impl().pool->taken() : 0;
   outcome_.faults = model_.faults();
   outcome_.steps = step_;
   outcome_.deliveries = model_.deliveries();

@@ -22,7 +22,8 @@ struct Outcome {
   std::vector<std::string> faults;  // empty: all is well
   uint64_t trace_hash = 0;          // of all that clients saw: the same seed gives the same
   uint64_t steps = 0, deliveries = 0, retries = 0, deaths = 0, crashes = 0, restarts = 0,
-           copies = 0, spoilt = 0;
+           copies = 0, spoilt = 0,
+           recycled = 0;  // files of segments that were written over by later ones
 };
 
 /// One simulated broker with its clients, disk and time, all on the calling thread; every choice
@@ -78,6 +79,7 @@ class SimWorld {
   size_t due_budget_ = 1000;
   uint64_t tail_memory_ = 0;
   uint32_t parked_listed_max_ = 0;
+  uint32_t segment_bytes_ = 0;
   SessionSettings session_;
   std::unique_ptr<Store> store_;
   std::vector<std::unique_ptr<Shard>> shards_;

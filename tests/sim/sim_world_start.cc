@@ -20,6 +20,7 @@ bool SimWorld::start() {
     return false;
   }
   store_ = std::move(*store);
+  store_->impl().segment_bytes(segment_bytes_, segment_bytes_);
   auto run = [impl = &store_->impl()](Task task) { impl->store_thread.run(std::move(task)); };
   auto definitions = std::make_unique<SimDefinitionStore>(definitions_, run);
   definition_store_ = definitions.get();
@@ -82,6 +83,7 @@ void SimWorld::take_down() {
   definition_store_ = nullptr;
   broker_.reset();
   shards_.clear();
+  if (store_) outcome_.recycled += store_->impl().pool->taken();
   store_.reset();
 }
 

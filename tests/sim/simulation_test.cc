@@ -37,18 +37,20 @@ class Simulation : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Simulation, NothingIsLostDoubledEarlyOrForgotten) {
   (void)set_log_level("off");  // damage is reported at each crash
-  uint64_t retries = 0, deaths = 0, crashes = 0;
+  uint64_t retries = 0, deaths = 0, crashes = 0, recycled = 0;
   for (uint64_t seed = GetParam(); seed < GetParam() + kSeedsATest; ++seed) {
     Outcome outcome = run_seed(seed);
     ASSERT_TRUE(outcome.faults.empty()) << report(seed, outcome);
     retries += outcome.retries;
     deaths += outcome.deaths;
     crashes += outcome.crashes;
+    recycled += outcome.recycled;
   }
   // It does what it is for.
   EXPECT_GT(retries, 100u);
   EXPECT_GT(deaths, 50u);
   EXPECT_GT(crashes, 5u);
+  EXPECT_GT(recycled, 5u);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, Simulation, testing::Range<uint64_t>(1, 201, kSeedsATest));
 
@@ -64,7 +66,7 @@ TEST(SimulationItself, TheSameSeedDoesTheSameAgain) {
 
 int run_many(uint64_t from, uint64_t count) {
   (void)set_log_level("off");
-  uint64_t deliveries = 0, retries = 0, deaths = 0, crashes = 0;
+  uint64_t deliveries = 0, retries = 0, deaths = 0, crashes = 0, recycled = 0;
   for (uint64_t seed = from; seed < from + count; ++seed) {
     Outcome outcome = run_seed(seed);
     if (!outcome.faults.empty()) {
@@ -75,12 +77,15 @@ int run_many(uint64_t from, uint64_t count) {
     retries += outcome.retries;
     deaths += outcome.deaths;
     crashes += outcome.crashes;
+    recycled += outcome.recycled;
     if ((seed - from) % 100 == 99 || seed + 1 == from + count) {
-      std::printf("%llu seeds: %llu deliveries, %llu retries, %llu dead letters, %llu crashes\n",
-                  static_cast<unsigned long long>(seed + 1 - from),
-                  static_cast<unsigned long long>(deliveries),
-                  static_cast<unsigned long long>(retries), static_cast<unsigned long long>(deaths),
-                  static_cast<unsigned long long>(crashes));
+      std::printf(
+          "%llu seeds: %llu deliveries, %llu retries, %llu dead letters, %llu crashes, "
+          "%llu files written over\n",
+          static_cast<unsigned long long>(seed + 1 - from),
+          static_cast<unsigned long long>(deliveries), static_cast<unsigned long long>(retries),
+          static_cast<unsigned long long>(deaths), static_cast<unsigned long long>(crashes),
+          static_cast<unsigned long long>(recycled));
       std::fflush(stdout);
     }
   }

@@ -357,7 +357,7 @@ FileError FaultyFileSystem::rename(const std::string& from, const std::string& t
   std::lock_guard lock(mutex_);
   if (crashed_) return io_error();
   auto it = names_.find(from);
-  if (it == names_.end()) return no_such_file();
+  if (it == names_.end() || !names_.contains(parent(to))) return no_such_file();
   if (FileError error = begin("rename", from)) return error;
   renames_.push_back({from, to, it->second});
   names_[to] = it->second;

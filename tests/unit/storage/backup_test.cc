@@ -37,6 +37,7 @@ class BackupTest : public testing::Test {
     auto store = Store::open(options, posix_file_system(), &why);
     ASSERT_TRUE(store) << why << store.error().message();
     store_ = std::move(*store);
+    if (segment_bytes_) store_->impl().segment_bytes(segment_bytes_, segment_bytes_);
     shard_ = std::make_unique<Shard>(ShardId{1}, clock_);
     store_shard_ = std::make_unique<StoreShard>(*store_, *shard_);
     MessageLog::Options log;
@@ -89,6 +90,7 @@ class BackupTest : public testing::Test {
   }
   std::string data() const { return directory_ + "/data"; }
 
+  uint32_t segment_bytes_ = 0;  // of all; 0: as they are
   SystemClock clock_;
   std::string directory_;
   std::atomic<bool> cancel_{false};
@@ -119,6 +121,46 @@ TEST_F(BackupTest, HasWhatWasDurableAndNothingOfWhatCameLater) {
   close();
   open(data());
   EXPECT_EQ(bodies(), (std::vector<std::string>{"one", "two", "three"}));
+}
+
+// Such a file is longer than what was written to it, and the rest is about to be written over.
+TEST_F(BackupTest, OfAFileThatIsWrittenOverHasWhatWasWrittenAlone) {
+  segment_bytes_ = 8u << 10;
+  open(data());
+  const std::string former(900, 'x');
+  for (int i = 0; i < 16; ++i) {
+    append(former);
+    if (i % 4 == 3) make_durable();
+  }
+  for (int i = 0; i < 16; ++i) {
+    Fetched fetched;
+    ASSERT_EQ(log_->peek(fetched), Fetch::ok);
+    const Position position = fetched.position;
+    log_->take();
+    log_->settle({position, 1});
+  }
+  append("later");  // so that the last of them is closed
+  make_durable();
+  make_durable();
+  std::promise<void> prepared;
+  store_->on_store_thread([&prepared] { prepared.set_value(); });
+  prepared.get_future().wait();
+  for (int i = 0; i < 10; ++i) {
+    append(former);
+    if (i % 4 == 3) make_durable();
+  }
+  make_durable();
+  ASSERT_GT(store_->impl().pool->taken(), 0u);
+  ASSERT_EQ(back_up_to("copy"), "");
+  for (int i = 0; i < 4; ++i) append("after the backup");
+  make_durable();
+  close();
+  open(directory_ + "/copy");
+  EXPECT_EQ(log_->damaged_count(), 0u);
+  const std::vector<std::string> all = bodies();
+  ASSERT_EQ(all.size(), 11u);
+  EXPECT_EQ(all.front(), "later");
+  EXPECT_EQ(all.back(), former);
 }
 
 TEST_F(BackupTest, LeavesNoNamesBehindInTheStore) {

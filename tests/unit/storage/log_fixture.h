@@ -39,6 +39,7 @@ class LogTest : public testing::Test {
     auto store = open_manual_store(options, files());
     ASSERT_TRUE(store) << store.error().message();
     store_ = std::move(*store);
+    if (segment_bytes_) store_->impl().segment_bytes(segment_bytes_, segment_bytes_);
     shard_ = std::make_unique<Shard>(ShardId{1}, clock_);
     store_shard_ = std::make_unique<StoreShard>(*store_, *shard_);
   }
@@ -175,6 +176,7 @@ class LogTest : public testing::Test {
   }
 
   StoreOptions options_;
+  uint32_t segment_bytes_ = 0;  // of all; 0: as they are
   std::string dir_;
   bool persistent_ = true;
   ManualClock clock_;

@@ -1,6 +1,7 @@
 // A log under whatever order of appends, deliveries, settlements, expiries, writes and reads, from
 // seeds, against a plain list: each record is served once, in order, unless it was taken out of its
 // turn, and nothing is called damaged.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -30,6 +31,8 @@ class LogRandomTest : public LogTest {
     served_ = 0;
     // Of some runs short memory, so that what is written is dropped from it.
     options_.tail_memory_bytes = random_.one_in(2) ? 16u << 10 : 4u << 20;
+    // And of some small segments, so that their files are written over.
+    segment_bytes_ = random_.one_in(2) ? 4u << 10 : 0;
     largest_ = static_cast<size_t>(random_.one_in(3) ? 3000 : 200);
     open();
     std::vector<uint32_t> weights;
