@@ -29,10 +29,9 @@ void MetricsText::gauge(const std::string& name, const char* help, double value,
   add(name, help, prometheus::MetricType::Gauge, labels).gauge.value = value;
 }
 
-void MetricsText::histogram(const std::string& name, const char* help,
-                            const std::vector<double>& bounds, const std::vector<uint64_t>& counts,
-                            double sum, Labels labels) {
-  auto& histogram = add(name, help, prometheus::MetricType::Histogram, labels).histogram;
+prometheus::ClientMetric::Histogram histogram_of(const std::vector<double>& bounds,
+                                                 const std::vector<uint64_t>& counts, double sum) {
+  prometheus::ClientMetric::Histogram histogram;
   uint64_t so_far = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     so_far += counts[i];
@@ -41,6 +40,14 @@ void MetricsText::histogram(const std::string& name, const char* help,
   }
   histogram.sample_count = so_far;
   histogram.sample_sum = sum;
+  return histogram;
+}
+
+void MetricsText::histogram(const std::string& name, const char* help,
+                            const std::vector<double>& bounds, const std::vector<uint64_t>& counts,
+                            double sum, Labels labels) {
+  add(name, help, prometheus::MetricType::Histogram, labels).histogram =
+      histogram_of(bounds, counts, sum);
 }
 
 std::string MetricsText::text() const { return prometheus::TextSerializer().Serialize(families_); }

@@ -11,6 +11,10 @@
 
 namespace tarry::http {
 
+/// A histogram's sample; see MetricsText::histogram.
+prometheus::ClientMetric::Histogram histogram_of(const std::vector<double>& bounds,
+                                                 const std::vector<uint64_t>& counts, double sum);
+
 /// Families of samples in Prometheus' text form. A family is named when first used; its samples
 /// keep together.
 class MetricsText {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,22 +20,6 @@ inline double as_double(uint64_t value) { return static_cast<double>(value); }
 inline uint64_t count_of(const std::map<std::string, uint64_t>& counts, const std::string& reason) {
   const auto found = counts.find(reason);
   return found == counts.end() ? 0 : found->second;
-}
-
-/// A histogram's sample; see MetricsText::histogram.
-inline prometheus::ClientMetric::Histogram histogram_of(const std::vector<double>& bounds,
-                                                        const std::vector<uint64_t>& counts,
-                                                        double sum) {
-  prometheus::ClientMetric::Histogram histogram;
-  uint64_t so_far = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    so_far += counts[i];
-    const double bound = i < bounds.size() ? bounds[i] : std::numeric_limits<double>::infinity();
-    histogram.bucket.push_back({so_far, bound});
-  }
-  histogram.sample_count = so_far;
-  histogram.sample_sum = sum;
-  return histogram;
 }
 
 inline constexpr const char* kReasons[] = {"rejected", "expired", "maxlen", "delivery_limit",
