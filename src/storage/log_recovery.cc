@@ -91,11 +91,15 @@ bool LogRecovery::read_trailer(Opening& opening) {
 void LogRecovery::scan(Opening& opening) {
   std::vector<std::byte> bytes = read_all(opening.records);
   uint32_t seed = opening.segment->files->seed();
+  // What a whole trailer says of count and end stands: ordinals are in use by it.
+  const uint32_t count_max = opening.sealed ? opening.summary.count : UINT32_MAX;
+  if (opening.sealed) bytes.resize(opening.summary.footer_offset);
   SegmentIndex index;
   size_t at = kFileHeaderBytes;
   auto rest = [&](size_t from) { return ByteSpan(bytes).subspan(std::min(from, bytes.size())); };
   for (;;) {
     uint32_t expected = index.summary().count;
+    if (expected == count_max) break;
     auto head = check_record(rest(at), seed);
     if (head && head->kind == RecordKind::footer && head->ordinal == expected)
       break;  // written again below
@@ -104,8 +108,9 @@ void LogRecovery::scan(Opening& opening) {
       at += head->length;
       continue;
     }
+    const size_t skip_end_max = opening.sealed ? bytes.size() : bytes.size() - 1;
     if (head && head->ordinal == expected && head->kind == RecordKind::skip &&
-        at + head->header_bytes < bytes.size()) {
+        head->ttl_ms <= count_max - expected && at + head->header_bytes <= skip_end_max) {
       index.add_skip(head->ttl_ms, head->header_bytes);
       at += head->header_bytes;
       continue;
@@ -118,8 +123,11 @@ void LogRecovery::scan(Opening& opening) {
     size_t next = at + 1;
     for (; next + kHeadBytes <= bytes.size(); ++next) {
       RecordHead candidate = load_head(bytes.data() + next);
-      if (candidate.ordinal <= expected || candidate.ordinal - expected > bytes.size() / kHeadBytes)
+      // As in decode_trailer(): each ordinal before it takes a head's bytes.
+      if (candidate.ordinal <= expected || candidate.ordinal >= count_max ||
+          candidate.ordinal > (next - kFileHeaderBytes) / kHeadBytes) {
         continue;
+      }
       if (candidate.kind == RecordKind::footer || !head_makes_sense(candidate)) continue;
       if (candidate.length > bytes.size() - next) continue;
       if (check_record(rest(next), seed)) break;
@@ -134,6 +142,13 @@ void LogRecovery::scan(Opening& opening) {
     log_.report_damage(*opening.segment, static_cast<uint32_t>(at), lost);
     index.add_skip(lost, static_cast<uint32_t>(next - at));
     at = next;
+  }
+  if (opening.sealed) {
+    if (const uint32_t lost = count_max - index.summary().count; lost > 0) {
+      log_.report_damage(*opening.segment, static_cast<uint32_t>(at), lost);
+      index.add_skip(lost, static_cast<uint32_t>(bytes.size() - at));
+    }
+    at = bytes.size();
   }
   seal(opening, index, static_cast<uint32_t>(at));
 }
@@ -191,7 +206,6 @@ void LogRecovery::load_index(Opening& opening) {
                             log_.options.label, opening.number, log_.options.directory);
   ++log_.damaged;
   scan(opening);
-  opening.index_written = false;  // the records may end elsewhere by now
 }
 
 }  // namespace tarry

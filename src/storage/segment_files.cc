@@ -96,10 +96,7 @@ void SegmentFiles::add_events(std::span<std::byte> events) {
 
 void SegmentFiles::seal(uint32_t end_offset) {
   if (dropped_) return;
-  if (skip_.bytes) {
-    index_.add_skip(skip_.ordinals.count, skip_.bytes);
-    skip_ = {};
-  }
+  write_pending_skip();  // a scan must not take what needs no place for what is lost
   records_.add_owned(end_offset, index_.footer(end_offset, incarnation_));
   records_.end_here();
   index_ = {};

@@ -199,14 +199,19 @@ class DamagedStore : public testing::Test {
     ASSERT_EQ(fs_.make_directory("/d"), FileError{});
     fill(fs_, false);
   }
-  std::string only(const std::string& suffix) const {
-    for (const std::string& path : fs_.all_files()) {
+  std::string only(const std::string& suffix) const { return only(fs_, suffix); }
+  static std::string only(const FaultyFileSystem& files, const std::string& suffix) {
+    for (const std::string& path : files.all_files()) {
       if (path.starts_with("/d/queues/0000000000000001/0/") && path.ends_with(suffix)) return path;
     }
     return {};
   }
   void overwrite(const std::string& path, uint64_t offset, size_t bytes, std::byte with) {
-    auto file = fs_.open(path, FileSystem::Open::write);
+    overwrite(fs_, path, offset, bytes, with);
+  }
+  static void overwrite(FaultyFileSystem& files, const std::string& path, uint64_t offset,
+                        size_t bytes, std::byte with) {
+    auto file = files.open(path, FileSystem::Open::write);
     ASSERT_TRUE(file);
     const std::vector<std::byte> junk(bytes, with);
     const ByteSpan piece(junk);
@@ -266,6 +271,58 @@ TEST_F(DamagedStore, ASegmentThatLostItsEndIsMissedWhenLaterOnesAreComplete) {
   ASSERT_EQ(fs_.unlink("/d/inventory"), FileError{});  // as after kill -9
   const Survey found = start_and_look();
   EXPECT_EQ(found.damage_reports, 1u);
+}
+
+/// Of a segment that was sealed: how many bytes of it, from its trailer back, the index takes.
+size_t index_bytes(FaultyFileSystem& files, const std::string& path) {
+  auto file = files.open(path, FileSystem::Open::read);
+  std::byte bytes[4] = {};
+  EXPECT_TRUE((*file)->pread(bytes, files.size_of(path) - kTrailerBytes + 28));
+  return kHeadBytes + load_le<uint32_t>(bytes);
+}
+
+TEST_F(DamagedStore, AnIndexBehindRecordsThatWereNeverWrittenIsMadeAnewWithoutLoss) {
+  FaultyFileSystem fs;
+  ASSERT_EQ(fs.make_directory("/d"), FileError{});
+  std::string path;
+  {
+    StorageWorld w(fs);
+    w.body_bytes = 12;
+    w.segment_bytes = 1 << 11;
+    ASSERT_TRUE(w.start());
+    w.append(1);
+    ASSERT_TRUE(w.commit());
+    path = only(fs, ".seg");
+    const uint32_t last = 100;
+    for (uint32_t id = 2; id <= last; ++id) w.append(id);
+    for (uint32_t id = 1; id < last; ++id) {
+      const StorageWorld::Out out = w.deliver();
+      ASSERT_EQ(out.id, id);
+      if (id > 1) w.settle(out);  // before it was handed over: its place is passed over
+    }
+    ASSERT_TRUE(w.commit());
+  }
+  const size_t bytes = index_bytes(fs, path);
+  overwrite(fs, path, fs.size_of(path) - kTrailerBytes - bytes, bytes, std::byte{0xee});
+  StorageWorld w(fs);
+  w.body_bytes = 12;
+  ASSERT_TRUE(w.start());
+  const Survey found = survey(w);
+  EXPECT_EQ(found.fresh.size(), 2u);
+  EXPECT_EQ(found.damage_reports, 1u) << "the index alone";
+}
+
+TEST_F(DamagedStore, ALastRecordDamagedTogetherWithTheIndexIsMissedOnce) {
+  const std::string path = only(".seg");
+  const size_t bytes = 1 + index_bytes(fs_, path);
+  overwrite(path, fs_.size_of(path) - kTrailerBytes - bytes, bytes, std::byte{0xee});
+  const Survey found = start_and_look();
+  EXPECT_FALSE(found.holds(5));
+  EXPECT_EQ(found.fresh.size() + found.parked.size(), 8u);
+  EXPECT_EQ(found.damage_reports, 2u) << "the index and one message";
+  const Survey again = start_and_look();
+  EXPECT_TRUE(again == found);
+  EXPECT_EQ(again.damage_reports, 0u);
 }
 
 TEST_F(DamagedStore, AnotherLogsFileIsNotTakenForItsOwn) {
