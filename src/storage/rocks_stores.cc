@@ -116,8 +116,12 @@ rocksdb::ColumnFamilyOptions due_options(const std::shared_ptr<rocksdb::Cache>& 
 
 boost::system::error_code error_of(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return StoreError::disk_full;
-  if (status.IsIOError() && status.ToString().find("lock") != std::string::npos)
+  // "While open a file for lock" is another trouble than a lock that is held.
+  const std::string text = status.ToString();
+  if (status.IsIOError() && text.find("lock") != std::string::npos &&
+      text.find("for lock") == std::string::npos) {
     return StoreError::locked;
+  }
   return StoreError::damaged;
 }
 

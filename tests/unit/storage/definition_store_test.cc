@@ -16,6 +16,7 @@
 
 #include "storage/definition_store.h"
 #include "storage/rocks_stores.h"
+#include "tarrymq/storage/store_error.h"
 
 namespace tarry {
 namespace {
@@ -217,6 +218,19 @@ TEST_F(DefinitionStoreTest, ADirectoryThatCannotBeIsAnError) {
 TEST_F(DefinitionStoreTest, TheSecondToOpenIsRefused) {
   auto second = open_rocks_stores(directory_, Durability::os, [](Task) {});
   ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error(), make_error_code(StoreError::locked));
+}
+
+TEST_F(DefinitionStoreTest, ALockThatCannotBeOpenedIsNotHeldByAnother) {
+  stores_ = {};
+  const std::string path = directory_ + "/LOCK";
+  ASSERT_TRUE(std::filesystem::remove(path));
+  ASSERT_TRUE(std::filesystem::create_directory(path));
+  auto opened = open_rocks_stores(directory_, Durability::os, [](Task) {});
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_NE(opened.error(), make_error_code(StoreError::locked));
+  std::filesystem::remove(path);
+  open();
 }
 
 }  // namespace
