@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -14,6 +15,15 @@ std::optional<toml::parse_result> parse_toml(std::string_view text, std::string_
   } catch (const ImpossibleToml&) {
     return std::nullopt;
   }
+}
+
+/// Whether the text that stands for another type would be taken as the value.
+bool takes_any_text(std::string_view name) {
+  const auto rows = setting_rows();
+  return std::any_of(rows.begin(), rows.end(), [name](const SettingRow& row) {
+    return row.name == name && row.choices.empty() &&
+           std::holds_alternative<std::string Settings::*>(row.field);
+  });
 }
 
 }  // namespace
@@ -42,7 +52,12 @@ Result<SettingLayer, SettingError> read_settings_toml(std::string_view toml, std
     } else if (!node.is_value()) {
       // No setting is of such a type; an unknown table or list is first of all an unknown name. The
       // library's own text for them breaks the language's rules at an infinity within.
-      layer.values.emplace_back(name, node.is_array() ? "[...]" : "{...}");
+      const char* shown = node.is_array() ? "[...]" : "{...}";
+      if (takes_any_text(name)) {
+        return SettingError{"bad setting " + name + " = " + shown + " (from " + source + ", line " +
+                            std::to_string(node.source().begin.line) + "): must be a text"};
+      }
+      layer.values.emplace_back(name, shown);
     } else {
       std::ostringstream value;
       node.visit([&](const auto& shown) { value << shown; });

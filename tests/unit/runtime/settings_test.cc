@@ -180,6 +180,16 @@ TEST(Settings, TomlListsAndTablesAreNamedWithoutWhatIsInThem) {
   }
 }
 
+TEST(Settings, TomlListsAndTablesAreNoTexts) {
+  for (const auto& [toml, shown] : std::map<std::string, std::string>{
+           {"tls_ca = [\"a.pem\", \"b.pem\"]", "[...]"}, {"bind = {a = 1}", "{...}"}}) {
+    auto read = read_settings_toml("\n" + toml, "f.toml");
+    ASSERT_FALSE(read.has_value()) << toml;
+    EXPECT_EQ(read.error().line, "bad setting " + toml.substr(0, toml.find(' ')) + " = " + shown +
+                                     " (from f.toml, line 2): must be a text");
+  }
+}
+
 TEST(Settings, TheEnvironmentIsReadByPrefixAlone) {
   const char* environment[] = {"PATH=/bin", "TARRYMQ_HTTP_PORT=7", "TARRYMQ_LOG_LEVEL=off",
                                nullptr};
