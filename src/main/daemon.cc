@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "main/machine_memory.h"
 #include "main/port_probe.h"
 #include "tarrymq/runtime/log.h"
 #include "tarrymq/runtime/shard.h"
@@ -36,7 +37,7 @@ uint64_t resident_bytes() {
 
 uint64_t memory_limit(const Settings& settings) {
   if (settings.memory_limit_bytes != 0) return settings.memory_limit_bytes;
-  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes() / 10 * 6;
+  return machine_memory() / 10 * 6;
 }
 
 /// The rest of the descriptors is for segments, definitions and HTTP: a broker full of clients

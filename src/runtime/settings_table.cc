@@ -246,7 +246,8 @@ const SettingRow kRows[] = {
      .max = kTiB},
     {.name = "memory_limit_bytes",
      .unit = "bytes",
-     .text = "Resident memory above which publishers are blocked. 0: six tenths of the machine's.",
+     .text = "Resident memory above which publishers are blocked. 0: six tenths of the "
+             "machine's, or of the container's or unit's (cgroup) where that is less.",
      .field = &S::memory_limit_bytes,
      .default_text = "0",
      .max = 1024 * kTiB},
