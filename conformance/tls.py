@@ -469,6 +469,7 @@ def tarrymqctl_over_https(world):
             done = subprocess.run([program, "--uri", "https://guest:guest@localhost:%d" % one.https, *more, "list_users"],
                                   stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S)
             check((done.returncode == 0) == good, "%s: status %d, %s" % (more, done.returncode, (done.stdout + done.stderr).decode()))
+            check(good or b"--cacert FILE" in done.stderr, "it does not say what to do: %r" % done.stderr)
 
 
 def main():

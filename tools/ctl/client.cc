@@ -41,6 +41,21 @@ std::string reason_in(const Answer& answer) {
   return "HTTP status " + std::to_string(answer.status);
 }
 
+/// As it stands in a URL: an IPv6 address in brackets.
+std::string url_host(const std::string& host) {
+  return host.find(':') != std::string::npos && host[0] != '[' ? "[" + host + "]" : host;
+}
+
+/// What to look at when no answer came.
+std::string advice(CURLcode failure, const Target& target) {
+  if (failure == CURLE_PEER_FAILED_VERIFICATION)
+    return "--cacert FILE says whose certificates to trust, --insecure does not ask";
+  if (failure == CURLE_SSL_CACERT_BADFILE)
+    return "Is there a certificate in " + target.ca_file + "? (--cacert)";
+  if (target.scheme == "https") return "Does it run, and is this its https_port? (--uri)";
+  return "Does it run, and is this its http_port? (--uri)";
+}
+
 /// What a path names that is not there, in words.
 std::string missing_thing(const std::string& path) {
   std::vector<std::string> parts;  // of the path behind /api/, decoded
@@ -120,17 +135,22 @@ Client::~Client() {
 Answer Client::try_call(const std::string& method, const std::string& path,
                         const std::string& body) {
   Answer answer;
-  const std::string at = target_.scheme + "://" + target_.host + ":" + std::to_string(target_.port);
+  const std::string at =
+      target_.scheme + "://" + url_host(target_.host) + ":" + std::to_string(target_.port);
   const std::string url = at + path;
   curl_easy_reset(curl_);
   const auto set = [this](CURLoption option, auto value) {
     curl_easy_setopt(curl_, option, value);
   };
+  char trouble[CURL_ERROR_SIZE] = "";  // says more than the code of the failure
+  set(CURLOPT_ERRORBUFFER, trouble);
   set(CURLOPT_URL, url.c_str());
   set(CURLOPT_CUSTOMREQUEST, method.c_str());
-  set(CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
-  set(CURLOPT_USERNAME, target_.user.c_str());
-  set(CURLOPT_PASSWORD, target_.password.c_str());
+  if (!target_.user.empty()) {
+    set(CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    set(CURLOPT_USERNAME, target_.user.c_str());
+    set(CURLOPT_PASSWORD, target_.password.c_str());
+  }
   set(CURLOPT_WRITEFUNCTION, &take);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&answer.body));
   set(CURLOPT_CONNECTTIMEOUT, 10L);
@@ -150,15 +170,16 @@ Answer Client::try_call(const std::string& method, const std::string& path,
     set(CURLOPT_POSTFIELDS, body.data());
   }
   const CURLcode done = curl_easy_perform(curl_);
+  set(CURLOPT_ERRORBUFFER, static_cast<char*>(nullptr));  // it ends with this call
   curl_slist_free_all(headers);
   if (done == CURLE_OPERATION_TIMEDOUT) {
     throw Failure{kExitUnreachable, "no answer from " + at + " within " +
                                         std::to_string(target_.timeout_s) + " s (--timeout)"};
   }
   if (done != CURLE_OK) {
-    throw Failure{kExitUnreachable, "cannot reach the broker's HTTP API at " + at + ": " +
-                                        curl_easy_strerror(done) +
-                                        ". Does it run, and is this its http_port? (--uri)"};
+    const std::string why = trouble[0] != '\0' ? trouble : curl_easy_strerror(done);
+    throw Failure{kExitUnreachable, "cannot reach the broker's HTTP API at " + at + ": " + why +
+                                        ". " + advice(done, target_)};
   }
   long status = 0;
   curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
