@@ -57,6 +57,10 @@ def status_and_checks(world):
         check(word in out, "status does not say %r: %s" % (word, out))
     check(world.json("status")["overview"]["product_name"] == "TarryMQ", "status as JSON")
     world.run("ping")
+    world.run("ping", "--no-login", uri="http://guest:wrong@127.0.0.1:%d" % world.broker.http)
+    out, _ = world.run("log_tail")
+    check("refused" not in out, "a ping without a log-in is one that failed: " + out)
+    world.run("ping", "--no-login", uri="http://127.0.0.1:%d" % free_ports(1)[0], status=UNREACHABLE)
     for words in (("alive",), ("ready",), ("alarms",), ("retries",), ("retries", "1000"), ("port", str(world.broker.amqp))):
         check(world.run("check", *words)[0] == "ok\n", "check %s" % (words,))
     _, err = world.run("check", "port", "1", status=REFUSED)
@@ -264,6 +268,8 @@ def usage_and_errors(world):
     port = free_ports(1)[0]
     _, err = world.run("status", uri="http://127.0.0.1:%d" % port, status=UNREACHABLE)
     check(str(port) in err, err)
+    _, err = world.run("--hostname", "::1", "--port", str(port), "status", status=UNREACHABLE)
+    check("http://[::1]:%d: " % port in err and "malformed" not in err and "illegal" not in err, err)
     _, err = world.run("status", uri="http://guest:wrong@127.0.0.1:%d" % world.broker.http, status=FORBIDDEN)
     check("guest" in err, err)
 
