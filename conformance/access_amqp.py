@@ -230,6 +230,8 @@ def log_ins(world):
         check(said and "closed" not in said and after >= 0.2, "%r: %s after %g s" % (user, said, after))
     check(heard == {"closed: 403 ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For details see the "
                     "broker logfile."}, "%s" % heard)
+    for user, why in (("all", "wrong password"), ("nobody-of-that-name", "there is no such user")):
+        world.broker.logged("log-in of user '%s' from 127.0.0.1 refused: %s" % (user, why))
 
 
 def names_write_no_log_lines(world):

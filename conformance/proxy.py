@@ -140,6 +140,7 @@ def guest_is_where_the_client_is():
                 check(good, "guest came from " + source)
             except Gone:
                 check(not good, "guest may come from " + source)
+                one.logged("log-in of user 'guest' from %s refused: it may log in from this machine only" % source)
         check(one.stop() == 0, "no clean stop")
 
 

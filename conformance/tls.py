@@ -247,7 +247,7 @@ def external_is_who_the_certificate_says(world):
     with broker(world, *by_name(world)) as one:
         error = refused(world, one, world.nobody, external)
         check("Login was refused using authentication mechanism EXTERNAL" in str(error), "%r" % error)
-        one.logged("log-in of user 'nobody-there' from 127.0.0.1 refused")
+        one.logged("log-in of user 'nobody-there' from 127.0.0.1 refused: there is no such user")
     for where, name in (("dns", "by-dns"), ("email", "by@mail.example"), ("uri", "urn:by-uri")):
         with broker(world, *by_name(world, where)) as one:
             for path, body in (("users/" + name, {"password": "x", "tags": ""}),

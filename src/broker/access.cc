@@ -26,6 +26,16 @@ bool must_be_near(const Core& core, const std::string& user) {
   return core.options.default_user_loopback_only && user == core.options.default_user;
 }
 
+/// For the log alone: a client gets the same words in all cases.
+const char* why_refused(const Core& core, const std::string& user, const LoginOrigin& from) {
+  std::shared_lock lock(core.registry.mutex);
+  const auto found = core.registry.users.find(user);
+  if (found == core.registry.users.end()) return "there is no such user";
+  if (!from.loopback && must_be_near(core, user))
+    return "it may log in from this machine only (default_user_loopback_only)";
+  return found->second.password_hash.empty() ? "it has no password" : "wrong password";
+}
+
 std::unique_ptr<Login> login_for(const UserInfo& user) {
   auto login = std::make_unique<Login>();
   login->impersonator = user.has_tag("impersonator");
@@ -39,7 +49,8 @@ uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin&
                          SteadyTime asked_at) {
   const SteadyTime now = core.clock.steady_now();
   if (core.login_guard.may_try(from, now)) {
-    log_for("broker")->warn("log-in of user '{}' from {} refused", user, from.address);
+    log_for("broker")->warn("log-in of user '{}' from {} refused: {}", user, from.address,
+                            why_refused(core, user, from));
     if (core.login_guard.failed(from, now)) {
       log_for("broker")->warn(
           "{}: no log-in from there is heard for a while: {} have failed "
