@@ -65,7 +65,7 @@ std::string set_up_logs(const Settings& settings) {
   return error.empty() ? error : "log_levels: " + error;
 }
 
-void reload(const CommandLine& command_line, Daemon& daemon) {
+void reload(const CommandLine& command_line, const Settings& running, Daemon& daemon) {
   auto settings = load_settings(command_line);
   if (!settings) {
     log_for("main")->warn("SIGHUP: nothing reloaded: {}", settings.error().line);
@@ -75,6 +75,9 @@ void reload(const CommandLine& command_line, Daemon& daemon) {
     log_for("main")->warn("SIGHUP: {}", error);
   }
   log_for("main")->info("SIGHUP: log level {}", settings->log_level);
+  for (const std::string_view name : changed_until_restart(running, *settings)) {
+    log_for("main")->warn("SIGHUP: {} has another value now: that takes a restart", name);
+  }
   daemon.reload(*settings);
 }
 
@@ -107,7 +110,7 @@ int run(const CommandLine& command_line) {
     if (got == SIGTERM || got == SIGINT) break;
     if (got == SIGHUP) {
       (void)manager.reloading();
-      reload(command_line, **daemon);
+      reload(command_line, *settings, **daemon);
       (void)manager.ready((*daemon)->where());
     }
     (*daemon)->tick();

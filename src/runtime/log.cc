@@ -205,6 +205,20 @@ Logs& logs() {
   return *all;
 }
 
+/// Those that log, as the table of settings has them for people.
+constexpr std::string_view kCategories[] = {"broker", "http",    "invariant", "main", "net",
+                                            "queue",  "session", "storage",   "tls"};
+
+/// "" or what to write instead.
+std::string unknown_category(std::string_view name) {
+  std::string all;
+  for (std::string_view known : kCategories) {
+    if (known == name) return "";
+    all += (all.empty() ? "" : ", ") + std::string(known);
+  }
+  return "no such category; there are " + all;
+}
+
 bool is_level(std::string_view word) {
   return std::any_of(std::begin(kLevels), std::end(kLevels),
                      [&](const char* known) { return word == known; });
@@ -245,6 +259,8 @@ std::string set_log_levels(std::string_view levels) {
       return "'" + std::string(one) +
              "': expected category=level with a level of trace, debug, info, warning, error, off";
     }
+    if (const std::string error = unknown_category(one.substr(0, equals)); !error.empty())
+      return "'" + std::string(one) + "': " + error;
     wanted[std::string(one.substr(0, equals))] =
         spdlog::level::from_str(std::string(one.substr(equals + 1)));
   }

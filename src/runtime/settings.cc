@@ -134,6 +134,11 @@ std::string wrong_together(const Settings& s) {
     return "bad setting tls_ca = \"\": tls_verify = \"" + s.tls_verify +
            "\" needs to know who may sign (a PEM file)";
   }
+  if (s.amqps_port != 0 && s.tls_verify == "none" && s.tls_user_from != "none") {
+    return "bad setting tls_user_from = \"" + s.tls_user_from +
+           "\": with tls_verify = \"none\" no client is asked for a certificate; it needs peer or "
+           "required";
+  }
   const std::string error =
       networks_fault("proxy_protocol_trusted_sources", s.proxy_protocol_trusted_sources);
   return !error.empty() ? error
@@ -208,6 +213,16 @@ SettingLayer read_settings_environment(const char* const* environment,
     }
   }
   return layer;
+}
+
+std::vector<std::string_view> changed_until_restart(const Settings& running, const Settings& read) {
+  std::vector<std::string_view> names;
+  for (const SettingRow& row : setting_rows()) {
+    const bool differs =
+        std::visit([&](auto field) { return running.*field != read.*field; }, row.field);
+    if (differs && row.needs_restart) names.push_back(row.name);
+  }
+  return names;
 }
 
 }  // namespace tarry

@@ -154,7 +154,9 @@ const SettingRow kRows[] = {
      .needs_restart = false},
     {.name = "log_levels",
      .unit = "",
-     .text = "Categories whose level differs from log_level, as in queue=debug,http=warning.",
+     .text =
+         "Categories whose level differs from log_level, as in net=debug,http=warning. There are "
+         "broker, http, invariant, main, net, queue, session, storage and tls.",
      .field = &S::log_levels,
      .default_text = "",
      .needs_restart = false,

@@ -67,6 +67,9 @@ struct SettingLayer {
 /// without a certificate.
 Result<Settings, SettingError> resolve_settings(std::span<const SettingLayer> layers);
 
+/// Names of those that differ and are read at the start alone, for who asks for a reload.
+std::vector<std::string_view> changed_until_restart(const Settings& running, const Settings& read);
+
 /// The layer of a TOML text: top-level keys only. `source` is its file name. Errors: not TOML (with
 /// line and column), a key whose value is neither number, word nor text.
 Result<SettingLayer, SettingError> read_settings_toml(std::string_view toml, std::string source);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include "tarrymq/runtime/log.h"
 
@@ -60,6 +61,30 @@ TEST_F(LogFileTest, AFileThatCannotBeOpenedLeavesTheLogWhereItIs) {
   EXPECT_EQ(set_log_file(directory_ + "/missing/log"), "No such file or directory");
   log_for("rotation")->warn("still here");
   EXPECT_NE(text_of(path).find("still here"), std::string::npos);
+}
+
+// A typing error would be no error else, and the hunt goes on without its lines.
+TEST(LogLevels, OnlyOfCategoriesThatThereAre) {
+  EXPECT_EQ(set_log_levels("net=debug,http=off"), "");
+  const std::string error = set_log_levels("nett=debug");
+  EXPECT_NE(error.find("'nett=debug'"), std::string::npos) << error;
+  EXPECT_NE(error.find("net, queue"), std::string::npos) << error;
+  EXPECT_EQ(set_log_levels(""), "");
+}
+
+TEST(LogLevels, EachCategoryOfTheSourcesIsKnown) {
+  const std::regex use("log_for\\(\"([^\"]*)\"\\)");
+  size_t seen = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(TARRY_SOURCE_DIR "/src")) {
+    if (entry.path().extension() != ".cc") continue;
+    std::ifstream in(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), use);
+         it != std::sregex_iterator(); ++it, ++seen)
+      EXPECT_EQ(set_log_levels((*it)[1].str() + "=info"), "") << entry.path();
+  }
+  EXPECT_GT(seen, 0u);
+  EXPECT_EQ(set_log_levels(""), "");
 }
 
 }  // namespace

@@ -123,6 +123,35 @@ TEST(Settings, AListenerWithTlsNeedsACertificateAndItsKey) {
       "file)");
 }
 
+TEST(Settings, UsersFromCertificatesNeedThatThoseAreAskedFor) {
+  const auto with = [](std::string verify, std::string port) {
+    return layer("t", {{"amqps_port", std::move(port)},
+                       {"tls_cert", "c"},
+                       {"tls_key", "k"},
+                       {"tls_ca", "a"},
+                       {"tls_user_from", "dns"},
+                       {"tls_verify", std::move(verify)}});
+  };
+  const std::string error = error_of({with("none", "5671")});
+  EXPECT_NE(error.find("tls_user_from = \"dns\""), std::string::npos) << error;
+  EXPECT_NE(error.find("tls_verify"), std::string::npos) << error;
+  EXPECT_EQ(error_of({with("peer", "5671")}), "no error");
+  EXPECT_EQ(error_of({with("required", "5671")}), "no error");
+  EXPECT_EQ(error_of({with("none", "0")}), "no error");
+}
+
+TEST(Settings, WhatTakesARestartIsNamed) {
+  const auto running = resolve({}),
+             read = resolve({layer("t", {{"amqp_port", "5673"},
+                                         {"log_level", "debug"},
+                                         {"data_dir", "/elsewhere"},
+                                         {"default_user_loopback_only", "false"}})});
+  ASSERT_TRUE(running && read);
+  EXPECT_TRUE(changed_until_restart(*running, *running).empty());
+  EXPECT_EQ(changed_until_restart(*running, *read),
+            (std::vector<std::string_view>{"data_dir", "amqp_port", "default_user_loopback_only"}));
+}
+
 TEST(Settings, TrustedProxiesAreAddressesAndNetworks) {
   for (const std::string name :
        {"proxy_protocol_trusted_sources", "http_proxy_protocol_trusted_sources"}) {
