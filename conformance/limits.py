@@ -129,6 +129,7 @@ def disk():
                     raise Skip("cannot take room away: %s" % error)
                 reason = told(early, BLOCKED)
                 check(b"disk" in reason, "reason %r" % reason)
+                broker.logged(r"disk alarm: \d+ bytes are free on the disk of .*, disk_free_min_bytes is %d" % (free - GB))
                 consumer.consume(1, queue, "t")
                 d = consumer.next(Delivery)
                 check(d.body == b"early", "%s" % (d,))

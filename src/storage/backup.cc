@@ -176,7 +176,7 @@ class Backup {
     std::filesystem::remove_all(staging_, error);
     if (!std::filesystem::create_directories(staging_, error))
       return "cannot make " + staging_ + ": " + error.message();
-    if (impl_.barrier->disk_alarm()) return "the disk alarm is on; a backup waits until it is over";
+    if (impl_.barrier->disk_alarm()) return "the disk alarm is on; make room, then ask again";
     std::promise<std::string> linked;
     auto answer = linked.get_future();
     if (!impl_.barrier->run([this, &linked] { linked.set_value(note_files("/queues")); }))

@@ -143,6 +143,7 @@ void Barrier::check_free_space() {
                                                            options_.pool->bytes_kept_max());
   options_.pool->set_off(scarce);
   if (scarce) free = files_.free_bytes(options_.data_dir);
+  if (free) free_bytes_ = *free;
   low_space_ = free && *free < options_.disk_free_min_bytes;
   no_space_ = free && *free < (options_.disk_free_min_bytes + 1) / 2;
   update_alarm();
@@ -150,7 +151,13 @@ void Barrier::check_free_space() {
 
 void Barrier::update_alarm() {
   bool on = low_space_ || any_failing_;
-  std::string why = !on ? "there is room again" : any_failing_ ? failure_ : "too little free space";
+  std::string why = "there is room again";
+  if (any_failing_) {
+    why = failure_;
+  } else if (on) {
+    why = std::to_string(free_bytes_) + " bytes are free on the disk of " + options_.data_dir +
+          ", disk_free_min_bytes is " + std::to_string(options_.disk_free_min_bytes);
+  }
   // Publishers stop at the first mark. What was under way then, dead letters and retries go on
   // below it: to refuse those while there is room would lose them.
   bool refuses = no_space_ || any_failing_;

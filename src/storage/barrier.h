@@ -142,6 +142,7 @@ class Barrier {
 
   std::atomic<bool> alarm_{false}, refuses_{false};
   bool lost_ = false;  // a shard left before all of its was written; under the mutex
+  uint64_t free_bytes_ = 0;  // when it was last looked
   bool low_space_ = false, no_space_ = false, any_failing_ = false;
   std::string failure_;
   uint64_t space_checks_ = 0;

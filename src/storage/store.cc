@@ -119,7 +119,13 @@ FileError make_directory(FileSystem& files, const std::string& path) {
                                                          : path.substr(0, slash));
 }
 
-Result<std::unique_ptr<FileLock>> take_directory(const StoreOptions& options, FileSystem& files) {
+/// `why`: what of it cannot be had, where that is not the directory itself.
+Result<std::unique_ptr<FileLock>> take_directory(const StoreOptions& options, FileSystem& files,
+                                                 std::string* why) {
+  const auto failed = [&](const char* name, FileError error) {
+    if (why) *why = options.data_dir + name + ": " + error.message();
+    return error;
+  };
   // Missing folders above it are made too; only the last ones are synced one by one.
   for (size_t slash = options.data_dir.find('/', 1); slash != std::string::npos;
        slash = options.data_dir.find('/', slash + 1)) {
@@ -130,8 +136,9 @@ Result<std::unique_ptr<FileLock>> take_directory(const StoreOptions& options, Fi
   if (!lock && lock.error() == boost::system::errc::resource_unavailable_try_again) {
     return make_error_code(StoreError::locked);
   }
-  if (!lock) return lock.error();
-  if (FileError error = make_directory(files, options.data_dir + "/queues")) return error;
+  if (!lock) return failed("/lock", lock.error());
+  if (FileError error = make_directory(files, options.data_dir + "/queues"))
+    return failed("/queues", error);
   // What a crashed process left in the kernel alone is made durable before anything is built on it.
   auto probe = files.open(options.data_dir + "/lock", FileSystem::Open::write);
   if (!probe) return probe.error();
@@ -144,14 +151,14 @@ Result<std::unique_ptr<FileLock>> take_directory(const StoreOptions& options, Fi
 Store::Store() = default;
 
 Result<std::unique_ptr<Store>> open_manual_store(StoreOptions options, FileSystem& files) {
-  auto lock = take_directory(options, files);
+  auto lock = take_directory(options, files, nullptr);
   if (!lock) return lock.error();
   return Store::open_parts(std::move(options), files, std::move(*lock), true, nullptr);
 }
 
 Result<std::unique_ptr<Store>> Store::open(StoreOptions options, FileSystem& files,
                                            std::string* why) {
-  auto lock = take_directory(options, files);
+  auto lock = take_directory(options, files, why);
   if (!lock) return lock.error();
   return open_parts(std::move(options), files, std::move(*lock), false, why);
 }
@@ -163,6 +170,9 @@ std::string wrong_with_definitions(Store::Impl& impl) {
   if (&impl.files != &posix_file_system()) return {};  // what looks reads the machine's own disk
   const std::string& data_dir = impl.options.data_dir;
   const std::string directory = data_dir + "/" + kRocksDirectoryName;
+  const auto listed = impl.files.list(directory);
+  if (!listed && listed.error() != boost::system::errc::no_such_file_or_directory)
+    return directory + " cannot be read: " + listed.error().message();
   if (!holds_a_database(directory)) {
     auto queues = impl.files.list(data_dir + "/queues");
     const bool used = (queues && !queues->empty()) ||
