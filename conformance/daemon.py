@@ -116,6 +116,19 @@ def data_directory_in_use(data):
         check(first.end(signal.SIGTERM) == 0, "the first one did not end well")
 
 
+def data_directory_that_cannot_be_had(data):
+    """As after a restore by another user, but so that root is stopped, too: the line names what is wrong."""
+    for name, make, word in (("lock", os.mkdir, "Is a directory"),
+                             ("definitions-and-index", lambda path: open(path, "w").close(), "Not a directory")):
+        folder = os.path.join(data, "of-" + name)
+        os.mkdir(folder)
+        make(os.path.join(folder, name))
+        with open(os.path.join(folder, "clock"), "w"):
+            pass   # it was in use
+        with Daemon(folder) as daemon:
+            refused(daemon, os.path.join(folder, name), word)
+
+
 def port_in_use(data):
     for taken in (0, 1):
         holder = socket.socket()
@@ -214,12 +227,13 @@ def hangup_reloads_the_log_level(data):
     with Daemon(data, "--config", path) as daemon:
         daemon.ready()
         with open(path, "w") as file:
-            file.write('log_level = "debug"\n')
+            file.write('log_level = "debug"\nworkers = 3\n')
         daemon.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + DEADLINE_S
-        while "log level debug" not in daemon.errors():
+        while "warning main: SIGHUP: workers has another value now: that takes a restart" not in daemon.errors():
             check(time.monotonic() < deadline, "nothing said: %r" % daemon.errors()[-300:])
             select.select([], [], [], 0.02)
+        check("log level debug" in daemon.errors(), "not read: %r" % daemon.errors()[-300:])
         check(daemon.connect().is_open, "no connection after SIGHUP")
         check(daemon.end(signal.SIGTERM) == 0, "no clean stop")
 
@@ -240,14 +254,16 @@ def memory_alarm(data):
 
 
 def the_api_tells_the_listeners(data):
-    with Daemon(data) as daemon:
+    metrics = free_ports(1)[0]
+    with Daemon(data, "--metrics-port", str(metrics)) as daemon:
         line = daemon.ready()
+        check("metrics 127.0.0.1:%d" % metrics in line, line)
         check(str(daemon.amqp) in line and str(daemon.http) in line and data in line, line)
         request = urllib.request.Request("http://127.0.0.1:%d/api/overview" % daemon.http,
                                          headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
         overview = json.load(urllib.request.urlopen(request, timeout=DEADLINE_S))
         ports = {listener["port"] for listener in overview["listeners"]}
-        check({daemon.amqp, daemon.http} <= ports, "listeners %s" % overview["listeners"])
+        check({daemon.amqp, daemon.http, metrics} <= ports, "listeners %s" % overview["listeners"])
         check(daemon.end(signal.SIGTERM) == 0, "no clean stop")
 
 
@@ -261,6 +277,7 @@ CHECKS = (
     ("--version, --help and --print-config need no broker", program_without_a_broker),
     ("a bad setting is one line and status 2", bad_settings),
     ("a data directory in use is one line and status 2", data_directory_in_use),
+    ("what of a data directory cannot be had is named", data_directory_that_cannot_be_had),
     ("a port in use is one line and status 2", port_in_use),
     ("SIGTERM: 320 to the clients, all written, status 0", sigterm_says_goodbye),
     ("a client that does not answer delays the stop only so long", a_client_that_does_not_answer),

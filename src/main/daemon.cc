@@ -322,7 +322,8 @@ std::string Daemon::where() const {
   for (auto [name, port] : {std::pair{"amqp", settings_.amqp_port},
                             {"amqps", settings_.amqps_port},
                             {"http", settings_.http_port},
-                            {"https", settings_.https_port}}) {
+                            {"https", settings_.https_port},
+                            {"metrics", settings_.metrics_port}}) {
     if (port != 0) text += name + (" " + host_and_port(settings_.bind, port)) + ", ";
   }
   return text + "data " + settings_.data_dir;
