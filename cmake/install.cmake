@@ -42,6 +42,13 @@ install(FILES README.md LIBRARIES.md config/grafana-dashboard.json DESTINATION $
 install(FILES config/LIMITS.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/config)
 install(FILES src/COMING-FROM.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/src)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+# What is built in (LIBRARIES.md) asks for its own licence to be passed on (not Boost, in binaries).
+foreach(library htm preact uplot)
+  install(FILES src/http/pages/vendor/LICENSE.${library} DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences RENAME ${library})
+endforeach()
+foreach(package nlohmann-json3-dev libtomlplusplus-dev libcli11-dev)
+  install(FILES /usr/share/doc/${package}/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences RENAME ${package} OPTIONAL)
+endforeach()
 foreach(program tarrymq tarrymqctl tarrymqperf tarrymq-dump)
   install(FILES ${pages}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
 endforeach()
