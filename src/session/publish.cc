@@ -129,7 +129,8 @@ void Channel::on_body(ByteSpan payload) {
                                            std::to_string(content_.body_size) + " of its header"));
   }
   content_.body.append(as_text(payload));
-  if (content_.body.size() < content_.body_size) return;
+  // It is kept here until it is whole: an alarm stops it in the middle, or it would bring no end.
+  if (content_.body.size() < content_.body_size) return connection_.note_publisher();
   Content content;
   std::swap(content, content_);
   // Parsed again: the first view borrowed the frame. It was checked, so it parses.
