@@ -82,6 +82,7 @@ class Channel {
   /// Closes the channel if that instant is there.
   void check_timeouts(SteadyTime now);
   void pause_consumers();  // or resumes them: as connection and channel.flow say
+  void pause_consumer(Consumer& consumer);
   void flush_confirms();
   /// What was put off to the end of the turn: credit, commits, confirms, figures.
   void end_turn();
@@ -195,6 +196,7 @@ class Channel {
   bool closing_ = false;  // channel.close was sent: only close and close-ok count
   bool touched_ = false;  // in the connection's list for the turn's end
   bool flow_active_ = true;
+  bool paused_ = false;                     // the consumers, as pause_consumers() left them
   std::optional<SteadyTime> timed_out_at_;  // closing because of it
   bool consumer_timeouts_ = false;          // a consumer came with one of its own
   std::string last_queue_;

@@ -92,6 +92,7 @@ void Channel::consume_answered(ConsumerId id, const QueueReply& reply, bool no_w
     return connection_.fail(this, *reply.error, method_id::basic_consume);
   }
   consumer->running = true;
+  pause_consumer(*consumer);
   if (!no_wait) connection_.send(number, method::BasicConsumeOk{consumer->tag});
   connection_.touch(*this);
 }

@@ -55,11 +55,15 @@ void Channel::deliver(Consumer& consumer, std::span<const Delivery> batch) {
 
 void Channel::pause_consumers() {
   const bool pause = connection_.outbound_full() || !flow_active_;
-  for (auto& [tag, consumer] : consumers_) {
-    if (!consumer->running || consumer->paused == pause) continue;
-    consumer->paused = pause;
-    consumer->queue.handle->set_paused(consumer->id, pause);
-  }
+  if (pause == paused_) return;  // there may be many of them, and this is asked in each turn
+  paused_ = pause;
+  for (auto& [tag, consumer] : consumers_) pause_consumer(*consumer);
+}
+
+void Channel::pause_consumer(Consumer& consumer) {
+  if (!consumer.running || consumer.paused == paused_) return;
+  consumer.paused = paused_;
+  consumer.queue.handle->set_paused(consumer.id, paused_);
 }
 
 // The connection's part.

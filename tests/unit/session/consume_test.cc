@@ -1,3 +1,5 @@
+#include <ctime>
+
 #include "unit/session/harness.h"
 
 namespace tarry::testing {
@@ -436,6 +438,27 @@ TEST_F(Consume, AFullOutboundBufferPausesUntilHalfOfItIsSent) {
   });
   ASSERT_EQ(queue().paused.size(), 2u);
   EXPECT_FALSE(queue().paused[1].second);
+}
+
+TEST_F(Consume, ATurnOfAChannelDoesNotLookAtEachOfItsConsumers) {
+  open();
+  open_channel(2);
+  for (int i = 0; i < 20'000; ++i) consume("q", "t" + std::to_string(i));
+  const auto cost = [&](uint16_t channel) {
+    const auto cpu_ns = [] {
+      timespec now{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+      return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+    };
+    const int64_t began = cpu_ns();
+    for (int i = 0; i < 300; ++i) {
+      publish(channel, "", "q", "m");
+      pump();
+    }
+    return cpu_ns() - began;
+  };
+  cost(2);  // what is only done once
+  EXPECT_LT(cost(1), 3 * cost(2));
 }
 
 TEST_F(Consume, ListingsShowTheChannel) {
