@@ -355,6 +355,32 @@ def unread(folder):
         check(broker.stop() == 0, "the end")
 
 
+def unread_answers(folder):
+    """Who asks for more and more and reads nothing is asked for no more."""
+    with Broker(folder, "--durability", "os") as broker:
+        with Neighbour(broker) as neighbour:
+            before = resident(broker)
+            s = logged_in(broker.amqp)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            body = b"x" * 100_000
+            returned = method(1, 60, 40, b"\0\0" + short("") + short("nowhere") + b"\1") + \
+                frame(2, 1, struct.pack(">HHQH", 60, 0, len(body), 0)) + frame(3, 1, body)
+            s.sendall(method(1, 20, 10, b"\0"))
+            s.setblocking(False)
+            sent, until = 0, neighbour.rounds + 300
+            while sent < 300 * MB and neighbour.rounds < until and not neighbour.error:
+                try:
+                    at = sent % len(returned)
+                    sent += s.send(returned[at:])
+                    until = neighbour.rounds + 300   # turns enough to take more, if it would
+                except BlockingIOError:
+                    time.sleep(0.001)
+            check(sent < 64 * MB, "it goes on taking what it cannot answer")
+            bounded(broker, before, 64 * MB, "a client that does not read")
+            s.close()
+        check(broker.stop() == 0, "the end")
+
+
 def http_limits(folder):
     with Broker(folder) as broker:
         with Neighbour(broker):
@@ -443,6 +469,7 @@ def main():
               ("one byte a write", in_folder(one_byte_writes)),
               ("65,535 channels", in_folder(many_channels)),
               ("deliveries that nobody reads", in_folder(unread)),
+              ("answers that nobody reads", in_folder(unread_answers)),
               ("HTTP: headers, bodies, connections", in_folder(http_limits)),
               ("HTTPS: half handshakes", in_folder(half_handshakes))]
     report.run([c for c in checks if not only or any(word in c[0] for word in only)])

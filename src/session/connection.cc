@@ -113,7 +113,13 @@ size_t ConnectionImpl::on_bytes(ByteSpan bytes) {
 
 size_t ConnectionImpl::take_frames(ByteSpan bytes) {
   size_t used = 0;
+  const OutboundBuffer& out = port_.outbound();
+  const uint64_t answers_up_to = unread_from() + unread_bytes_max();
   while (takes_input()) {
+    if (out.appended() > answers_up_to && state_ != State::closing) [[unlikely]] {
+      unread_ = true;
+      break;
+    }
     const ByteSpan rest = bytes.subspan(used);
     const DecodedFrame frame = decode_frame(rest, frame_max_);
     if (frame.status == FrameStatus::need_more) break;

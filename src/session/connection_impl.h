@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -127,10 +128,16 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   bool takes_input() const {
     if (state_ == State::closing) return true;
     return state_ != State::ended && waits_ == 0 && !held_up_ && !stopped_ && !held_by_owed_ &&
-           failures_.empty();
+           !unread_ && failures_.empty();
   }
 
  private:
+  /// What is unsent behind the last delivery are answers and returned messages: of a peer that does
+  /// not read them, no more is asked for. Deliveries do not count: a client may well send something
+  /// large while something large is on its way to it, and read only then.
+  uint64_t unread_from() const { return std::max(port_.outbound().sent(), delivered_up_to_); }
+  uint64_t unread_bytes_max() const { return uint64_t{4} * settings_.outbound_high_bytes; }
+
   enum class State : uint8_t {
     header,      // waits for the protocol header
     start,       // connection.start was sent
@@ -262,6 +269,8 @@ class ConnectionImpl final : public Connection, public DeliverySink, public Turn
   bool publisher_ = false, told_blocked_ = false, stopped_ = false;
   bool held_up_ = false;  // its publishes are waiting for another shard
   bool outbound_full_ = false;
+  bool unread_ = false;           // so many answers are unsent that no more input is taken
+  uint64_t delivered_up_to_ = 0;  // of what was appended to outbound()
   bool released_ = false;
   bool gone_ = false;  // on_closed was called
 

@@ -73,7 +73,11 @@ void ConnectionImpl::on_deliver(ConsumerId id, std::span<const Delivery> batch) 
   Consumer* consumer = find_consumer(id);
   if (!consumer) return;  // gone with its queue
   flush_later();
-  if (consumer->channel) return consumer->channel->deliver(*consumer, batch);
+  if (consumer->channel) {
+    consumer->channel->deliver(*consumer, batch);
+    delivered_up_to_ = port_.outbound().appended();
+    return;
+  }
   for (const Delivery& d : batch) {
     queues_.settle(consumer->queue, Outcome::not_delivered,
                    {Run{d.position, 1}, d.lane, d.counter, id, d.record.body.size()});
@@ -117,6 +121,10 @@ void ConnectionImpl::on_sent() {
     figures_->unsent_bytes.store(port_.outbound().unsent_bytes(), std::memory_order_relaxed);
   }
   if (outbound_full_) flush_later();
+  if (unread_ && port_.outbound().appended() <= unread_from() + unread_bytes_max() / 2) {
+    unread_ = false;
+    update_reading();
+  }
 }
 
 /// At the turn's end, not from within a delivery: a queue would be in the middle of its work.
