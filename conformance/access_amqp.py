@@ -303,6 +303,24 @@ def rights_change_while_connected(world):
     client.close()
 
 
+def a_tag_counts_while_connected(world):
+    """Who may publish in the name of others is asked at each such publish, whatever the tags were at the log-in."""
+    world.user("actor", ALL, ALL, ALL)
+    client = world.client("actor")
+    queue = client.temp()
+    for tags, may in (("", False), ("impersonator", True), ("", False)):
+        world.http("PUT", "users/actor", {"password": "pw-actor", "tags": tags})
+        client.send("", queue, flags=1 << 4, properties=short("somebody"))
+        try:
+            client.sync()
+            check(may, "without the tag")
+        except Gone as gone:
+            check(not may and "user_id property set to 'somebody' but authenticated user was 'actor'" in str(gone), "%s" % gone)
+            client.method(1, 20, 41)
+            client.open(1)
+    client.close()
+
+
 def closed_with(client, code, pattern):
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
@@ -358,5 +376,6 @@ with scratch() as folder, Broker(folder) as one:
     everybody = World(one)
     report.run([(f.__name__.replace("_", " "), f) for f in (
         matrix, nothing_was_done_that_was_refused, topics, log_ins, names_write_no_log_lines, vhosts, rights_change_while_connected,
-        who_is_deleted_is_thrown_out, a_consumer_of_who_may_not_read_any_more_gets_no_more_queues, passwords_change)], everybody)
+        a_tag_counts_while_connected, who_is_deleted_is_thrown_out,
+        a_consumer_of_who_may_not_read_any_more_gets_no_more_queues, passwords_change)], everybody)
 report.end()

@@ -36,13 +36,6 @@ const char* why_refused(const Core& core, const std::string& user, const LoginOr
   return found->second.password_hash.empty() ? "it has no password" : "wrong password";
 }
 
-std::unique_ptr<Login> login_for(const UserInfo& user) {
-  auto login = std::make_unique<Login>();
-  login->impersonator = user.has_tag("impersonator");
-  login->user = user.name;
-  return login;
-}
-
 }  // namespace
 
 uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin& from,
@@ -101,7 +94,7 @@ void Access::log_in(std::string user, std::string password, LoginOrigin from,
   auto decide = [this, user, from, desk, asked_at,
                  answer = std::move(answer)](const std::optional<UserInfo>& found) {
     core_.login_book.note("amqp091", from, user, found.has_value());
-    if (found) return answer(login_for(*found));
+    if (found) return answer(std::make_unique<Login>(Login{found->name}));
     // Guessing passwords takes time; the shard goes on meanwhile.
     desk->run_later(refused(core_, user, from, asked_at), [answer] { answer(nullptr); });
   };
@@ -120,7 +113,8 @@ void Access::log_in_verified(std::string user, LoginOrigin from,
     std::shared_lock lock(core_.registry.mutex);
     const auto it = core_.registry.users.find(user);
     const bool known = it != core_.registry.users.end();
-    if (known && (from.loopback || !must_be_near(core_, user))) login = login_for(it->second);
+    if (known && (from.loopback || !must_be_near(core_, user)))
+      login = std::make_unique<Login>(Login{user});
   }
   core_.login_book.note("amqp091", from, user, login != nullptr);
   if (login) return answer(std::move(login));

@@ -6,6 +6,8 @@
 #include "broker/redrives.h"
 #include "broker/vhost_face.h"
 #include "broker/wording.h"
+#include "tarrymq/amqp/spec_0_9_1.h"
+#include "tarrymq/runtime/limit_hits.h"
 #include "tarrymq/runtime/log.h"
 #include "tarrymq/runtime/shard.h"
 #include "tarrymq/storage/store.h"
@@ -143,6 +145,22 @@ Result<void, PeerError> Core::check_right(const Vhost& vhost, const Login* login
   return PeerError::access_refused(std::string(word) + " access to " +
                                    named(kind, matched, vhost.name) + " refused for user '" +
                                    login->user + "'");
+}
+
+std::optional<PeerError> Core::too_large(std::string_view header, std::string_view body) const {
+  if (body.size() > options.max_message_bytes) {
+    count_limit_hit(Limit::message_bytes);
+    return bad_request("message size " + std::to_string(body.size()) +
+                       " is larger than configured max size " +
+                       std::to_string(options.max_message_bytes));
+  }
+  // A frame cannot be split: a larger one would end the connection of whoever consumes it.
+  if (header.size() + kFrameOverheadBytes > options.frame_max) {
+    return bad_request("properties of " + std::to_string(header.size()) +
+                       " bytes do not fit into a frame (frame_max is " +
+                       std::to_string(options.frame_max) + ")");
+  }
+  return std::nullopt;
 }
 
 std::shared_ptr<VhostFace> Core::face(const std::shared_ptr<Vhost>& vhost) {

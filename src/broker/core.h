@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -111,6 +112,9 @@ struct Core {
   /// enough). `kind`: queue or exchange; a null login may do everything.
   static Result<void, PeerError> check_right(const Vhost& vhost, const Login* login, Right right,
                                              std::string_view kind, std::string_view name);
+
+  /// 400 for a message that came over HTTP and that no session would have taken, or could hand on.
+  std::optional<PeerError> too_large(std::string_view header, std::string_view body) const;
 
   std::shared_ptr<VhostFace> face(const std::shared_ptr<Vhost>& vhost);
   void bump_all_versions();  // under the lock, after rights changed

@@ -334,10 +334,9 @@ void ManagementFace::publish(const Login& login, PublishMessage message, Answer<
       [this, sent](VhostFace& face, const Actor& actor, Answer<bool> done) {
         auto view = PropertiesView::parse(as_bytes(sent->header));
         if (!view) return done(bad_request("properties: " + view.error()));
-        if (sent->exchange.size() > 255 || sent->routing_key.size() > 255) {
-          return done(bad_request("routing_key: at most 255 bytes"));
-        }
-        if (view->user_id && *view->user_id != actor.login->user && !actor.login->impersonator) {
+        if (auto error = core_.too_large(sent->header, sent->body)) return done(std::move(*error));
+        if (view->user_id && *view->user_id != actor.login->user &&
+            !face.may_impersonate(*actor.login)) {
           return done(bad_request("user_id property set to '" + std::string(*view->user_id) +
                                   "' but authenticated user was '" + actor.login->user + "'"));
         }

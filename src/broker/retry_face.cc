@@ -72,16 +72,21 @@ void RetryFace::act_on_waiting(const Login& login, std::string vhost, std::strin
 
 void RetryFace::park(const Login& login, std::string vhost, std::string queue,
                      std::vector<GivenMessage> messages, Answer<uint64_t> answer) {
-  with_queue(login, std::move(vhost), std::move(queue), true,
-             [messages = std::move(messages), answer = std::move(answer)](auto found) {
-               if (!found) return answer(found.error());
-               (*found)->park_given(messages, [answer, keep = *found](WaitingOutcome outcome) {
-                 if (outcome.error)
-                   answer(*outcome.error);
-                 else
-                   answer(success(outcome.affected));
-               });
-             });
+  with_queue(
+      login, std::move(vhost), std::move(queue), true,
+      [core = &core_, messages = std::move(messages), answer = std::move(answer)](auto found) {
+        if (!found) return answer(found.error());
+        for (const GivenMessage& message : messages) {
+          if (auto error = core->too_large(message.header, message.body))
+            return answer(std::move(*error));
+        }
+        (*found)->park_given(messages, [answer, keep = *found](WaitingOutcome outcome) {
+          if (outcome.error)
+            answer(*outcome.error);
+          else
+            answer(success(outcome.affected));
+        });
+      });
 }
 
 void RetryFace::start_redrive(const Login& login, std::string vhost, std::string queue,

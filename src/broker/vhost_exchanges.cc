@@ -212,6 +212,12 @@ Result<void, PeerError> VhostFace::may_open_channel(const Login& login) {
                                         std::to_string(limit) + ")");
 }
 
+bool VhostFace::may_impersonate(const Login& login) {
+  std::shared_lock lock(core_.registry.mutex);
+  const auto user = core_.registry.users.find(login.user);
+  return user != core_.registry.users.end() && user->second.has_tag("impersonator");
+}
+
 Result<void, PeerError> VhostFace::check_binding(const Actor& actor,
                                                  const BindingSpec& spec) const {
   if (spec.source.empty() || (!spec.destination_is_queue && spec.destination.empty()))

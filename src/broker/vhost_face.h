@@ -40,6 +40,7 @@ class VhostFace final : public VhostPort {
                                   std::string_view routing_key, const PropertiesView* properties,
                                   std::vector<std::shared_ptr<QueueHandle>>& targets) override;
   Result<void, PeerError> may_open_channel(const Login& login) override;
+  bool may_impersonate(const Login& login) override;
   bool seen_before(std::string_view exchange, const PropertiesView& properties,
                    std::string& value) override;
   void forget_seen(std::string_view exchange, const std::string& value) override;

@@ -201,6 +201,8 @@ std::string Daemon::open() {
   broker_options.login_failure_delay_ms = static_cast<uint32_t>(settings_.login_failure_delay_ms);
   broker_options.login_failures_per_minute =
       static_cast<uint32_t>(settings_.login_failures_per_minute);
+  broker_options.frame_max = session_settings_.frame_max;
+  broker_options.max_message_bytes = session_settings_.max_message_bytes;
   broker_options.goodbye_timeout_ms = static_cast<uint32_t>(settings_.goodbye_timeout_ms);
   broker_options.stop_timeout_ms = static_cast<uint32_t>(settings_.shutdown_timeout_ms);
   auto broker = Broker::open(broker_options, *store_, *clock_, shards);

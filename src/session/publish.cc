@@ -176,7 +176,7 @@ bool Channel::check_header(ByteSpan payload, PropertiesView& view) {
 
 bool Channel::check_properties(const PropertiesView& view, uint32_t& ttl_ms) {
   if (view.user_id && *view.user_id != connection_.login().user &&
-      !connection_.login().impersonator) {
+      !connection_.vhost().may_impersonate(connection_.login())) {
     connection_.fail(this, PeerError::precondition_failed(
                                "user_id property set to '" + std::string(*view.user_id) +
                                "' but authenticated user was '" + connection_.login().user + "'"));

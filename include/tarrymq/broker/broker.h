@@ -25,6 +25,9 @@ struct BrokerOptions {
   uint32_t login_failure_delay_ms = 200;   // a refused log-in is answered this much later
   uint32_t login_failures_per_minute =
       60;  // of one address, beyond which it is refused unheard; 0: no cap
+  // Of a message that is published over HTTP: as sessions have them.
+  uint32_t frame_max = 131'072;
+  uint64_t max_message_bytes = 128ull << 20;
   std::string node_name = "tarrymq@localhost";
   uint32_t goodbye_timeout_ms = 1'000;  // most that close_connections() waits for clients to answer
   uint32_t stop_timeout_ms = 10'000;    // most that stop() waits for the disk

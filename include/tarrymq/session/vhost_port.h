@@ -20,11 +20,10 @@
 
 namespace tarry {
 
-/// A user who has logged in, as permissions see him. Immutable name; rights are looked up anew at
-/// each use.
+/// A user who has logged in, as permissions see him. Immutable name; rights and tags are looked up
+/// anew at each use.
 struct Login {
   std::string user;
-  bool impersonator = false;
 };
 
 /// Where a log-in comes from: some users may only come from this machine, and failures are counted
@@ -154,6 +153,9 @@ class VhostPort {
 
   /// Errors: the user has as many channels as he may (530).
   virtual Result<void, PeerError> may_open_channel(const Login&) { return {}; }
+
+  /// Whether the user may publish with somebody else's name as user_id.
+  virtual bool may_impersonate(const Login&) { return false; }
 
   /// The exchange deduplicates, and has seen such a message: it is not to be published, but is
   /// confirmed. Else it has seen this one now; `value` is what it noted, if anything.

@@ -47,9 +47,7 @@ void put_idle_since(ObjectWriter& out, Context& context, int64_t active_at_ns) {
   out.lazy("idle_since", [&] { return utc_text(active_at_ns / 1'000'000) + "+00:00"; });
 }
 
-Login login_of(const Request& request) {
-  return {request.caller.user, request.caller.has_tag("impersonator")};
-}
+Login login_of(const Request& request) { return {request.caller.user}; }
 
 bool vhost_exists(Context& context, const std::string& vhost) {
   return context.broker.exchange(vhost, "amq.direct")

@@ -35,21 +35,52 @@ TEST_F(Messages, PublishTellsWhetherAQueueTookIt) {
 
 TEST_F(Messages, APublishInAnothersNameIsRefused) {
   ASSERT_TRUE(declare(queue("q")));
-  const auto publish_as = [&](const char* user_id, bool impersonator) {
+  const auto publish_as = [&](const char* user_id) {
     PropertiesBuilder properties;
     properties.user_id = user_id;
-    Login login = guest;
-    login.impersonator = impersonator;
     PublishMessage message{"/", "", "q", properties.build(1), "m"};
-    return ask<Answered<bool>>([&](auto answer) { management().publish(login, message, answer); });
+    return ask<Answered<bool>>([&](auto answer) { management().publish(guest, message, answer); });
   };
-  const auto refused = publish_as("another", false);
+  const auto refused = publish_as("another");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, 400);
   EXPECT_NE(refused.error().text.find("another"), std::string::npos);
   EXPECT_TRUE(get("q").empty());
-  EXPECT_TRUE(*publish_as("guest", false));
-  EXPECT_TRUE(*publish_as("another", true));
+  EXPECT_TRUE(*publish_as("guest"));
+  // A tag counts from when it is given until it is taken away.
+  UserInfo info = *management().user("guest");
+  const auto tags = info.tags;
+  info.tags.push_back("impersonator");
+  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_user(info, {}, a); }));
+  EXPECT_TRUE(*publish_as("another"));
+  info.tags = tags;
+  ASSERT_TRUE(ask<Answered<bool>>([&](auto a) { management().put_user(info, {}, a); }));
+  EXPECT_FALSE(publish_as("another"));
+}
+
+TEST_F(Messages, APublishThatNoFrameOrLimitHasRoomForIsRefused) {
+  options_.frame_max = 4096;
+  options_.max_message_bytes = 10;
+  restart();
+  ASSERT_TRUE(declare(queue("q")));
+  const auto publish_with = [&](size_t header_bytes, const std::string& body) {
+    PropertiesBuilder properties;
+    properties.headers.emplace().set("a", FieldValue::text(""));
+    const size_t rest = properties.build(body.size()).size();
+    properties.headers->set("a", FieldValue::text(std::string(header_bytes - rest, 'x')));
+    PublishMessage message{"/", "", "q", properties.build(body.size()), body};
+    return ask<Answered<bool>>([&](auto answer) { management().publish(guest, message, answer); });
+  };
+  EXPECT_TRUE(*publish_with(4096 - 8, "1234567890"));
+  const auto wide = publish_with(4096 - 7, "m"), long_one = publish_with(100, "12345678901");
+  ASSERT_FALSE(wide);
+  EXPECT_EQ(wide.error().code, 400);
+  EXPECT_NE(wide.error().text.find("frame_max is 4096"), std::string::npos) << wide.error().text;
+  ASSERT_FALSE(long_one);
+  EXPECT_EQ(long_one.error().code, 400);
+  EXPECT_NE(long_one.error().text.find("configured max size 10"), std::string::npos)
+      << long_one.error().text;
+  EXPECT_EQ(get("q", 5).size(), 1u);
 }
 
 TEST_F(Messages, AFullQueueWithRejectPublishIsNotRouted) {
