@@ -248,6 +248,20 @@ def rights_in_the_vhost(world):
     world.must("DELETE", "/api/topic-permissions/%2F/management")
 
 
+def a_policy_sends_nowhere_where_its_maker_may_not_write(world):
+    """What a queue's or exchange's argument asks for, a policy does, too."""
+    world.make()
+    world.user("maker", "policymaker", ALL, "^open", ALL)
+    for key in ("dead-letter-exchange", "alternate-exchange"):
+        for exchange, right in (("open", True), ("x", False), ("", False)):
+            status, _, text = world.call("PUT", "/api/policies/%2F/p", {"pattern": "^q", "definition": {key: exchange}}, "maker")
+            named = exchange or "amq.default"
+            check(status in (201, 204) if right else status == 403 and "write access to exchange '%s'" % named in text,
+                  "%s = %r: %d %s" % (key, exchange, status, text))
+    world.must("PUT", "/api/policies/%2F/p", {"pattern": "^q", "definition": {"dead-letter-exchange": "x"}})
+    world.must("DELETE", "/api/policies/%2F/p")
+
+
 def changes_count_at_once(world):
     """The next request goes by the new tags, permissions and password."""
     world.user("moody", "management", ALL, ALL, ALL)
@@ -311,7 +325,8 @@ report = Report("access-http")
 with scratch() as folder, Broker(folder) as one:
     everybody = World(one)
     report.run([(f.__name__.replace("_", " "), f) for f in (
-        what_each_tag_may, without_the_vhost, others_connections, rights_in_the_vhost, changes_count_at_once,
+        what_each_tag_may, without_the_vhost, others_connections, rights_in_the_vhost,
+        a_policy_sends_nowhere_where_its_maker_may_not_write, changes_count_at_once,
         refusals_take_their_time, other_sites, headers_of_every_answer)], everybody)
 with scratch() as folder, Broker(folder, "--login-failure-delay-ms", "0") as one:
     report.run([(who_is_nobody.__name__.replace("_", " "), who_is_nobody)], World(one))

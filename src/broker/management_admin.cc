@@ -76,6 +76,14 @@ bool ManagementFace::may_access(std::string_view user, std::string_view vhost) {
   return found && found->rights.find(user) != found->rights.end();
 }
 
+Result<void, PeerError> ManagementFace::may_write_to(const Login& login, std::string_view vhost,
+                                                     std::string_view exchange) {
+  std::shared_lock lock(core_.registry.mutex);
+  auto found = core_.registry.find_vhost(vhost);
+  if (!found) return no_vhost(std::string(vhost));
+  return Core::check_right(*found, &login, Right::write, "exchange", exchange);
+}
+
 std::vector<UserInfo> ManagementFace::users() {
   std::shared_lock lock(core_.registry.mutex);
   std::vector<UserInfo> out;

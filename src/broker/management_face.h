@@ -28,6 +28,8 @@ class ManagementFace final : public Management {
   std::vector<LoginAttempts> login_attempts(bool by_source) override;
   void forget_login_attempts() override;
   bool may_access(std::string_view user, std::string_view vhost) override;
+  Result<void, PeerError> may_write_to(const Login& login, std::string_view vhost,
+                                       std::string_view exchange) override;
   std::vector<UserInfo> users() override;
   std::optional<UserInfo> user(std::string_view name) override;
   void put_user(UserInfo info, std::optional<std::string> password, Answer<bool> answer) override;

@@ -220,6 +220,9 @@ class Management {
   virtual void forget_login_attempts() = 0;
   virtual bool may_access(std::string_view user,
                           std::string_view vhost) = 0;  // has permissions there
+  /// Errors: 403 in RabbitMQ's words, 404 without the vhost.
+  virtual Result<void, PeerError> may_write_to(const Login& login, std::string_view vhost,
+                                               std::string_view exchange) = 0;
   virtual std::vector<UserInfo> users() = 0;
   virtual std::optional<UserInfo> user(std::string_view name) = 0;
   /// Creates or replaces. A `password` is hashed with a new salt; else info.password_hash is stored

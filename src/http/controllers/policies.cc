@@ -28,6 +28,20 @@ Response list_policies(Context& context, const Request& request, const std::stri
   return list_response(request, objects);
 }
 
+/// Messages go to these exchanges in the name of who set the policy: he needs the right that a
+/// queue's or exchange's argument asks for. An administrator could give it to himself.
+std::optional<Response> may_not_write(Context& context, const Request& request,
+                                      const PolicyInfo& policy) {
+  if (request.caller.administrator()) return std::nullopt;
+  for (const char* key : {"dead-letter-exchange", "alternate-exchange"}) {
+    const FieldValue* value = policy.definition.find(key);
+    if (value == nullptr || value->text() == nullptr) continue;
+    auto may = context.broker.may_write_to(login_of(request), policy.vhost, *value->text());
+    if (!may) return error_response(may.error());
+  }
+  return std::nullopt;
+}
+
 void put_policy(Context& context, std::shared_ptr<Request> request, Responder responder,
                 bool is_operator) {
   auto body = body_object(*request);
@@ -46,6 +60,8 @@ void put_policy(Context& context, std::shared_ptr<Request> request, Responder re
           vhost_refusal(context, *request, policy.vhost, request->caller.administrator())) {
     return responder.send(std::move(*refusal));
   }
+  if (auto refusal = may_not_write(context, *request, policy))
+    return responder.send(std::move(*refusal));
   context.broker.put_policy(std::move(policy), is_operator, created_or_updated(responder));
 }
 

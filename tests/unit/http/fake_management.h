@@ -75,6 +75,12 @@ class FakeManagement : public Management {
     }
     return false;
   }
+  Result<void, PeerError> may_write_to(const Login& login, std::string_view,
+                                       std::string_view exchange) override {
+    if (exchange != "secret") return {};
+    return PeerError::access_refused("write access to exchange 'secret' refused for user '" +
+                                     login.user + "'");
+  }
   std::vector<UserInfo> users() override { return user_list; }
   std::optional<UserInfo> user(std::string_view name) override {
     for (const auto& u : user_list) {
