@@ -430,15 +430,20 @@ def https(world):
         check(status == 200 and headers["Strict-Transport-Security"] is None, "%d %s" % (status, headers.items()))
         connection = http.client.HTTPSConnection("localhost", one.https, timeout=DEADLINE_S, context=context(world))
         authorization = {"Authorization": "Basic " + base64.b64encode(b"guest:guest").decode()}
-        for n in range(20):
-            body = json.dumps({"arguments": {"n": "x" * n * 20_000}})
-            connection.request("PUT", "/api/queues/%%2F/q%d" % n, body, {**authorization, "Content-Type": "application/json"})
+        headers = {**authorization, "Content-Type": "application/json"}
+
+        def call(verb, path, body, expected):
+            connection.request(verb, path, json.dumps(body), headers)
             answer = connection.getresponse()
-            check(answer.status == 201, "%d %s" % (answer.status, answer.read()[:200]))
-            answer.read()
-        connection.request("GET", "/api/queues", headers=authorization)
-        answer = connection.getresponse()
-        text = answer.read()
+            text = answer.read()
+            check(answer.status == expected, "%s %s: %d %s" % (verb, path, answer.status, text[:200]))
+            return text
+
+        call("PUT", "/api/queues/%2F/q", {}, 201)
+        for n in range(20):
+            call("POST", "/api/exchanges/%2F/amq.default/publish",
+                 {"routing_key": "q", "payload": "x" * n * 20_000, "payload_encoding": "string", "properties": {}}, 200)
+        text = call("POST", "/api/queues/%2F/q/get", {"count": 20, "ackmode": "ack_requeue_true", "encoding": "auto"}, 200)
         check(len(text) > 3_000_000 and len(json.loads(text)) == 20, "%d bytes" % len(text))
         connection.request("GET", "/", headers={"Connection": "close"})
         page = connection.getresponse()

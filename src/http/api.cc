@@ -121,6 +121,7 @@ void ManagementApi::admit(Request& head, Admitted done) {
     return done(std::move(response), {});
   }
   head.captures = std::move(match.captures);
+  head.may_be_large = match.route->body == Body::large;
   if (comes_from_another_site(head)) {
     return done(
         Response::forbidden("refused: the request comes from another site (" + head.origin + ")"),

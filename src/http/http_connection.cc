@@ -38,6 +38,20 @@ Method method_of(bhttp::verb verb) {
   }
 }
 
+/// What leaves open where a request ends or whom it is for, so that a proxy before us may read it
+/// otherwise (RFC 9112, 3.2, 6.1 and 6.3). Null: nothing.
+const char* ambiguity_of(const bhttp::request_header<>& head) {
+  const size_t encodings = head.count(bhttp::field::transfer_encoding);
+  if (encodings > 0) {
+    if (head.version() < 11) return "Transfer-Encoding in HTTP/1.0";
+    if (encodings > 1 || !beast::iequals(head[bhttp::field::transfer_encoding], "chunked"))
+      return "a Transfer-Encoding that is not chunked alone";
+  }
+  const size_t hosts = head.count(bhttp::field::host);
+  if (hosts > 1) return "more than one Host field";
+  return hosts == 0 && head.version() >= 11 ? "no Host field" : nullptr;
+}
+
 /// After a failure to read a request: its line is still there if it was that.
 bool holds_proxy_header(const beast::flat_buffer& buffer) {
   constexpr size_t kTelling = 12;
@@ -196,9 +210,9 @@ void HttpConnection::refuse_malformed(error_code ec) {
   }
   if (ec == bhttp::error::body_limit) {
     count_limit_hit(Limit::http_body);
-    return respond(Response::error(413, "body_too_large",
-                                   "the request's body is larger than " +
-                                       std::to_string(core_->settings.body_bytes_max) + " bytes"));
+    return respond(Response::error(
+        413, "body_too_large",
+        "the request's body is larger than " + std::to_string(body_bytes_max()) + " bytes"));
   }
   if (ec == beast::error::timeout) {
     return abort();  // the stream is closed already
@@ -226,6 +240,10 @@ void HttpConnection::on_head(error_code ec) {
   auto& message = parser_->get();
   keep_alive_ = message.keep_alive() && !core_->stopping;
   head_only_ = message.method() == bhttp::verb::head;
+  if (const char* what = ambiguity_of(message)) {
+    keep_alive_ = false;
+    return respond(Response::bad_request(std::string("malformed HTTP request: ") + what));
+  }
   request_ = std::make_shared<Request>();
   request_->method = method_of(message.method());
   request_->method_text = std::string(message.method_string());
@@ -276,6 +294,9 @@ void HttpConnection::on_admitted(std::optional<Response> refusal, Caller caller)
     return read_body();
   }
   request_->caller = std::move(caller);
+  parser_->body_limit(body_bytes_max());
+  if (parser_->content_length().value_or(0) > body_bytes_max())
+    return refuse_malformed(bhttp::error::body_limit);
   if (!reserve_body()) {
     count_limit_hit(Limit::http_body);
     keep_alive_ = false;
@@ -286,10 +307,17 @@ void HttpConnection::on_admitted(std::optional<Response> refusal, Caller caller)
   read_body();
 }
 
+/// Before the route is known: what the largest may have.
+uint64_t HttpConnection::body_bytes_max() const {
+  const HttpSettings& settings = core_->settings;
+  if (!request_ || request_->may_be_large) return settings.body_bytes_max;
+  return std::min(settings.body_bytes_max, settings.small_body_bytes_max);
+}
+
 bool HttpConnection::reserve_body() {
   if (parser_->is_done()) return true;
   const auto length = parser_->content_length();
-  const uint64_t bytes = length ? *length : core_->settings.body_bytes_max;
+  const uint64_t bytes = length ? *length : body_bytes_max();
   if (bytes <= kSmallBody) return true;
   if (core_->body_bytes_reserved + bytes > std::max(kBodyBudget, core_->settings.body_bytes_max))
     return false;

@@ -46,6 +46,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_admitted(std::optional<Response> refusal, Caller caller);
   void read_body();
   void on_body(boost::system::error_code ec);
+  uint64_t body_bytes_max() const;
   bool reserve_body();
   void release_body();
   void send_continue();

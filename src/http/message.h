@@ -43,6 +43,7 @@ struct Request {
       scope_vhost;  // header fields: ..., X-Reason, X-Vhost
   std::string peer_host;
   bool peer_loopback = false;
+  bool may_be_large = false;  // its route's word: the body may have body_bytes_max
   Caller caller;
   std::string body;
 

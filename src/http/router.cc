@@ -58,9 +58,10 @@ std::string_view method_name(Method method) {
   return "";
 }
 
-void Router::add(Method method, std::string_view pattern, Access access, Handler handler) {
+void Router::add(Method method, std::string_view pattern, Access access, Handler handler,
+                 Body body) {
   routes_.push_back({method, split_pattern(pattern), access, std::move(handler),
-                     std::string(pattern), vhost_capture_of(pattern)});
+                     std::string(pattern), vhost_capture_of(pattern), body});
 }
 
 void Router::add_direct(Method method, std::string_view pattern, Access access,

@@ -24,6 +24,10 @@ using Handler = std::function<void(std::shared_ptr<Request>, Responder)>;
 /// For what can be answered at once.
 using DirectHandler = std::function<Response(const Request&)>;
 
+/// What a request may bring. Few have reason to be large, and to read one as JSON takes many times
+/// its size.
+enum class Body : uint8_t { small, large };
+
 struct Route {
   Method method;
   std::vector<std::string> pattern;  // "{}" matches any one segment
@@ -31,6 +35,7 @@ struct Route {
   Handler handler;
   std::string text;  // the pattern as it was given: "/api/queues/{vhost}/{name}"
   std::optional<size_t> vhost_capture{};  // which capture is {vhost}
+  Body body = Body::small;
 };
 
 /// A table of routes; the first that fits wins, literal segments before "{}" by the order of add().
@@ -38,7 +43,8 @@ class Router {
  public:
   /// `pattern` such as "/api/queues/{vhost}/{name}"; captures come in order, whatever the braces
   /// say.
-  void add(Method method, std::string_view pattern, Access access, Handler handler);
+  void add(Method method, std::string_view pattern, Access access, Handler handler,
+           Body body = Body::small);
   void add_direct(Method method, std::string_view pattern, Access access, DirectHandler handler);
 
   struct Match {

@@ -26,14 +26,15 @@ struct HttpSettings {
   uint32_t hsts_s = 0;        // Strict-Transport-Security there; 0: no such header
   const Networks* proxy_sources =
       nullptr;  // who begins with a PROXY header; null: nobody. Outlives the server
-  uint32_t idle_timeout_ms = 60'000;      // between two requests of a connection
-  uint32_t header_timeout_ms = 10'000;    // from a request's first byte to the end of its header
-  uint32_t body_timeout_ms = 30'000;      // a request without any progress, an answer in all
-  uint32_t header_bytes_max = 32 << 10;   // more: 431
-  uint64_t body_bytes_max = 64ull << 20;  // more: 413
-  uint32_t connections_max = 1024;        // more: who lets it wait the longest is closed
-  uint32_t sample_interval_ms = 5'000;    // between two points of rates and charts
-  ProcessOperations* process = nullptr;   // backup, drain; outlives the server. Null: none
+  uint32_t idle_timeout_ms = 60'000;        // between two requests of a connection
+  uint32_t header_timeout_ms = 10'000;      // from a request's first byte to the end of its header
+  uint32_t body_timeout_ms = 30'000;        // a request without any progress, an answer in all
+  uint32_t header_bytes_max = 32 << 10;     // more: 431
+  uint64_t body_bytes_max = 64ull << 20;    // of definitions and messages; more: 413
+  uint64_t small_body_bytes_max = 1 << 20;  // of all else; more: 413
+  uint32_t connections_max = 1024;          // more: who lets it wait the longest is closed
+  uint32_t sample_interval_ms = 5'000;      // between two points of rates and charts
+  ProcessOperations* process = nullptr;     // backup, drain; outlives the server. Null: none
 };
 
 /// The HTTP management API (RabbitMQ's paths and fields, and our own beside them) on a thread of

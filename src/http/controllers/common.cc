@@ -190,6 +190,11 @@ FieldTable BodyReader::table(const char* key) {
     fail("'" + std::string(key) + "': " + table.error());
     return {};
   }
+  if (table->encode().size() > kArgumentBytesMax) {
+    fail("'" + std::string(key) + "' must have at most " + std::to_string(kArgumentBytesMax) +
+         " bytes, as AMQP writes it");
+    return {};
+  }
   return std::move(*table);
 }
 

@@ -14,6 +14,9 @@
 
 namespace tarry::http {
 
+/// What a client of AMQP can declare: a frame as it comes.
+inline constexpr size_t kArgumentBytesMax = 128 << 10;
+
 /// The version of RabbitMQ whose shapes we answer with; tools choose what to ask for by it.
 inline constexpr const char* kCompatibleVersion = "4.0.0";
 /// The name of a companion begins so; clients may not make such queues or bind them (retry-spec

@@ -87,18 +87,22 @@ void add_definition_routes(Router& router, Context& context) {
                       return export_definitions(context, request, request.capture(0));
                     });
   for (const char* pattern : {"/api/definitions", "/api/definitions/upload"}) {
-    router.add(Method::post, pattern, Access::administrator,
-               [&context](std::shared_ptr<Request> request, Responder responder) {
-                 import_definitions(context, std::move(request), std::move(responder), "");
-               });
+    router.add(
+        Method::post, pattern, Access::administrator,
+        [&context](std::shared_ptr<Request> request, Responder responder) {
+          import_definitions(context, std::move(request), std::move(responder), "");
+        },
+        Body::large);
   }
   for (const char* pattern : {"/api/definitions/{vhost}", "/api/definitions/{vhost}/upload"}) {
-    router.add(Method::post, pattern, Access::administrator,
-               [&context](std::shared_ptr<Request> request, Responder responder) {
-                 const std::string vhost = request->capture(0);
-                 if (!vhost_exists(context, vhost)) return responder.send(Response::not_found());
-                 import_definitions(context, std::move(request), std::move(responder), vhost);
-               });
+    router.add(
+        Method::post, pattern, Access::administrator,
+        [&context](std::shared_ptr<Request> request, Responder responder) {
+          const std::string vhost = request->capture(0);
+          if (!vhost_exists(context, vhost)) return responder.send(Response::not_found());
+          import_definitions(context, std::move(request), std::move(responder), vhost);
+        },
+        Body::large);
   }
 }
 

@@ -342,7 +342,7 @@ void add_delayed_routes(Router& router, Context& context) {
   router.add(Method::get, "/api/queues/{vhost}/{name}/delayed", Access::management,
              with_context(context, list_delayed));
   router.add(Method::post, "/api/queues/{vhost}/{name}/delayed", Access::management,
-             with_context(context, park_messages));
+             with_context(context, park_messages), Body::large);
   // One name for both, as OpenAPI wants it.
   constexpr const char* kOne = "/api/queues/{vhost}/{name}/delayed/{id}";
   router.add(Method::get, kOne, Access::management, with_context(context, get_delayed));

@@ -113,10 +113,12 @@ void add_message_routes(Router& router, Context& context) {
              [&context](std::shared_ptr<Request> request, Responder responder) {
                get_messages(context, std::move(request), std::move(responder));
              });
-  router.add(Method::post, "/api/exchanges/{vhost}/{name}/publish", Access::management,
-             [&context](std::shared_ptr<Request> request, Responder responder) {
-               publish(context, std::move(request), std::move(responder));
-             });
+  router.add(
+      Method::post, "/api/exchanges/{vhost}/{name}/publish", Access::management,
+      [&context](std::shared_ptr<Request> request, Responder responder) {
+        publish(context, std::move(request), std::move(responder));
+      },
+      Body::large);
 }
 
 }  // namespace tarry::http

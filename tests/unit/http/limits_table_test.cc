@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "http/controllers/common.h"
 #include "tarrymq/amqp/spec_0_9_1.h"
 #include "tarrymq/amqp/table_view.h"
 #include "tarrymq/http/management_server.h"
@@ -47,7 +48,9 @@ TEST(LimitsTable, HasWhatIsFixedAsTheProgramHasIt) {
       {"longest delay, ms", kDelayMsMax},
       {"HTTP connections", http.connections_max},
       {"HTTP header", http.header_bytes_max},
-      {"HTTP body", http.body_bytes_max},
+      {"HTTP body of definitions and messages", http.body_bytes_max},
+      {"HTTP body of other requests", http.small_body_bytes_max},
+      {"arguments over HTTP", http::kArgumentBytesMax},
       {"HTTP header time, ms", http.header_timeout_ms},
       {"HTTP body time, ms", http.body_timeout_ms},
       {"HTTP idle time, ms", http.idle_timeout_ms}};

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "http/controllers/common.h"
 #include "management_world.h"
 #include "tarrymq/amqp/properties.h"
 
@@ -113,6 +114,27 @@ TEST_F(ManagementApi, BadBodiesAre400) {
   EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q").status, 201);  // no body: all defaults
   EXPECT_EQ(client->call("PUT", "/api/queues/%2F/k%C3%A4se").status, 201);
   EXPECT_EQ(client->call("PUT", "/api/queues/%2F/%FF").status, 400);  // the answers are JSON
+}
+
+TEST_F(ManagementApi, NoMoreArgumentsAreTakenThanAFrameHolds) {
+  const auto declared = [&](size_t bytes) {
+    const Json body{{"arguments", {{"a", std::string(bytes, 'x')}}}};
+    return client->call("PUT", "/api/queues/%2F/q", body.dump());
+  };
+  constexpr size_t kAround = 4 + 2 + 1 + 4;  // of the table, the key, the type and the text
+  EXPECT_EQ(declared(http::kArgumentBytesMax - kAround).status, 201);
+  const Reply refused = declared(http::kArgumentBytesMax - kAround + 1);
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_NE(refused.body.find("'arguments' must have at most 131072 bytes"), std::string::npos)
+      << refused.body;
+}
+
+TEST_F(ManagementApi, DefinitionsAndMessagesMayBeLarge) {
+  const std::string large = "{" + std::string(2 << 20, ' ') + "}";
+  EXPECT_EQ(client->call("POST", "/api/definitions", large).status, 204);
+  EXPECT_EQ(client->call("POST", "/api/definitions/upload", large).status, 204);
+  EXPECT_EQ(client->call("POST", "/api/exchanges/%2F/amq.topic/publish", large).status, 400);
+  EXPECT_EQ(client->call("PUT", "/api/queues/%2F/q", large).status, 413);
 }
 
 TEST_F(ManagementApi, OtherSitesMayNotChangeAnything) {
@@ -388,6 +410,20 @@ TEST_F(ManagementApi, PoliciesComeInAndOut) {
       PeerError::soft(400, "delayed-retry-min cannot be set by a policy; use the retry override");
   const char* retry_keys = R"({"pattern":"a","definition":{"delayed-retry-min":1}})";
   EXPECT_EQ(client->call("PUT", "/api/policies/%2F/p", retry_keys).status, 400);
+}
+
+TEST_F(ManagementApi, APolicySendsNowhereWhereItsMakerMayNotWrite) {
+  for (const char* key : {"dead-letter-exchange", "alternate-exchange"}) {
+    const auto put = [&](const char* exchange, std::string_view who) {
+      const Json body{{"pattern", "a"}, {"definition", {{key, exchange}}}};
+      return client->call("PUT", "/api/policies/%2F/p", body.dump(), who);
+    };
+    EXPECT_EQ(put("open", TestClient::kMaker).status, 201) << key;
+    const Reply refused = put("secret", TestClient::kMaker);
+    EXPECT_EQ(refused.status, 403) << key;
+    EXPECT_NE(refused.body.find("write access to exchange 'secret'"), std::string::npos);
+    EXPECT_EQ(put("secret", TestClient::kGuest).status, 201) << "an administrator, " << key;
+  }
 }
 
 TEST_F(ManagementApi, UsersTakeTagsAsTextOrList) {

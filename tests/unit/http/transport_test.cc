@@ -15,12 +15,13 @@ using http_test::Reply;
 using http_test::TestClient;
 
 /// Echoes the body. "/who" says where the client is; "/hold" keeps the responder, "/drop" drops it;
-/// "/refuse" is refused before the body.
+/// "/refuse" is refused before the body. The body of "/large" may be that.
 class EchoApi final : public Api {
  public:
   void admit(Request& head, Admitted done) override {
     if (!head.segments.empty() && head.segments[0] == "refuse")
       return done(Response::forbidden("no"), {});
+    head.may_be_large = !head.segments.empty() && head.segments[0] == "large";
     done(std::nullopt, {});
   }
   void serve(std::shared_ptr<Request> request, Responder responder) override {
@@ -114,6 +115,43 @@ TEST_F(TransportTest, ABodyOverTheLimitIs413) {
   EXPECT_EQ(chunked.read_reply().status, 413);
   EXPECT_EQ(TestClient(server->port()).call("POST", "/", std::string(1000, 'x')).body.size(),
             1000u);
+}
+
+TEST_F(TransportTest, OnlyWhatMayBeLargeIsTakenThen) {
+  HttpSettings settings;
+  settings.small_body_bytes_max = 1000;
+  start(settings);
+  const std::string most(1000, 'x'), more(1001, 'x');
+  EXPECT_EQ(TestClient(server->port()).call("POST", "/", most).body, most);
+  EXPECT_EQ(TestClient(server->port()).call("POST", "/large", more).body, more);
+  const Reply known = TestClient(server->port()).call("POST", "/", more);
+  EXPECT_EQ(known.status, 413);
+  EXPECT_NE(known.body.find("larger than 1000 bytes"), std::string::npos) << known.body;
+  TestClient chunked(server->port());
+  chunked.send_raw("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3e9\r\n" +
+                   more + "\r\n0\r\n\r\n");
+  EXPECT_EQ(chunked.read_reply().status, 413);
+}
+
+TEST_F(TransportTest, WhatAProxyMayReadOtherwiseIs400) {
+  start();
+  for (const std::string head :
+       {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\n", "POST / HTTP/1.1\r\n"}) {
+    TestClient client(server->port());
+    // Where the next request would begin for who takes it that there is no body.
+    client.send_raw(head + "\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx");
+    EXPECT_EQ(client.read_reply().status, 400) << head;
+    EXPECT_TRUE(client.closed_by_peer()) << head;
+  }
+  TestClient old(server->port());
+  old.send_raw("POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\nx");
+  EXPECT_EQ(old.read_reply().body, "x");
 }
 
 TEST_F(TransportTest, AHeaderOverTheLimitIs431) {
