@@ -36,6 +36,23 @@ const char* why_refused(const Core& core, const std::string& user, const LoginOr
   return found->second.password_hash.empty() ? "it has no password" : "wrong password";
 }
 
+/// Of any user who has one; empty: nobody has.
+std::string some_slow_hash(const Core& core) {
+  std::shared_lock lock(core.registry.mutex);
+  for (const auto& [name, user] : core.registry.users) {
+    if (is_slow_algorithm(user.hashing_algorithm)) return user.password_hash;
+  }
+  return {};
+}
+
+/// A refusal takes as long for those who are checked quickly, or are not there at all, as for who
+/// has a slow hash: else it would tell who exists. Twice a check, since it may have to wait.
+int64_t refusal_ms(const Core& core) {
+  constexpr int64_t kMost = 5'000;
+  return std::max<int64_t>(core.options.login_failure_delay_ms,
+                           std::min<int64_t>(2 * int64_t{core.slow_hashes.longest_ms()}, kMost));
+}
+
 }  // namespace
 
 uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin& from,
@@ -52,8 +69,7 @@ uint32_t Access::refused(Core& core, const std::string& user, const LoginOrigin&
     }
   }
   const int64_t passed_ms = (now.ns - asked_at.ns) / 1'000'000;
-  const auto wait_ms = static_cast<int64_t>(core.options.login_failure_delay_ms) - passed_ms;
-  return static_cast<uint32_t>(std::max<int64_t>(wait_ms, 0));
+  return static_cast<uint32_t>(std::max<int64_t>(refusal_ms(core) - passed_ms, 0));
 }
 
 void Access::check_password(Core& core, const std::string& user, const std::string& password,
@@ -82,7 +98,14 @@ void Access::check_password(Core& core, const std::string& user, const std::stri
   }
   const bool right = password_matches(known ? found.password_hash : nobody,
                                       known ? found.hashing_algorithm : "", password);
-  answer(right && may_come ? std::optional(std::move(found)) : std::nullopt);
+  if (right && may_come) return answer(std::move(found));
+  if (core.slow_hashes.longest_ms() == 0) {
+    // Nothing is known yet of how long the others take.
+    if (const std::string hash = some_slow_hash(core); !hash.empty())
+      return core.slow_hashes.check(hash, password,
+                                    [answer = std::move(answer)](bool) { answer(std::nullopt); });
+  }
+  answer(std::nullopt);
 }
 
 void Access::log_in(std::string user, std::string password, LoginOrigin from,

@@ -3,6 +3,9 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "broker/passwords.h"
 #include "tarrymq/runtime/invariant.h"
 
@@ -62,7 +65,11 @@ void SlowHashes::run() {
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     lock.unlock();
+    const auto began = std::chrono::steady_clock::now();
     const bool right = slow_password_matches(job.hash, job.password);
+    const auto took =
+        std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - began);
+    longest_ms_ = std::max(longest_ms_.load(), static_cast<uint32_t>(took.count()));
     const std::string mark = right ? fingerprint(job.hash, job.password) : std::string();
     lock.lock();
     if (right) {

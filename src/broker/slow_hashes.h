@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,6 +27,8 @@ class SlowHashes {
   /// `answer` at once (remembered, or too many wait already: false), or later on another thread.
   void check(const std::string& hash, const std::string& password,
              std::function<void(bool)> answer);
+  /// What the slowest check so far took; 0: none was made yet.
+  uint32_t longest_ms() const { return longest_ms_.load(std::memory_order_relaxed); }
 
  private:
   struct Job {
@@ -35,6 +39,7 @@ class SlowHashes {
   std::string fingerprint(std::string_view hash, std::string_view password) const;
 
   std::array<unsigned char, 32> key_;
+  std::atomic<uint32_t> longest_ms_ = 0;  // written by the thread alone
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   std::deque<Job> jobs_;

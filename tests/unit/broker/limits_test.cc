@@ -1,4 +1,5 @@
 // Limits, topic permissions, default queue types, slow hashes: what HTTP sets and sessions feel.
+#include "broker/passwords.h"
 #include "unit/broker/broker_fixture.h"
 
 namespace tarry {
@@ -180,6 +181,23 @@ TEST_F(Limits, BcryptHashesOfOtherBrokersLogIn) {
   EXPECT_TRUE(logs_in("lavin", "secret"));
   EXPECT_TRUE(logs_in("lavin", "secret"));  // remembered
   EXPECT_FALSE(logs_in("lavin", "wrong"));
+}
+
+TEST_F(Limits, ARefusalTakesAsLongAsASlowHashWhoeverIsNamed) {
+  // What matches it nobody knows; cost 9.
+  const std::string hash = "$2b$09$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
+  const auto time_of = [](const auto& act) {
+    const auto began = std::chrono::steady_clock::now();
+    act();
+    return std::chrono::steady_clock::now() - began;
+  };
+  auto check = time_of([&] { EXPECT_FALSE(slow_password_matches(hash, "wrong")); });
+  for (int i = 0; i < 4; ++i)
+    check = std::min(check, time_of([&] { (void)slow_password_matches(hash, "wrong"); }));
+  put_user("lavin", std::nullopt, hash, "bcrypt");
+  for (const char* user : {"nobody", "guest", "lavin", "nobody"})
+    EXPECT_GE(time_of([&] { EXPECT_FALSE(logs_in(user, "wrong")); }), check) << user;
+  EXPECT_TRUE(logs_in("guest", "guest"));
 }
 
 TEST_F(Limits, Sha512HashesAreMadeAndChecked) {
