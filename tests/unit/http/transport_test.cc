@@ -53,7 +53,15 @@ class TransportTest : public ::testing::Test {
     ASSERT_TRUE(started) << started.error();
     server = std::move(*started);
   }
+  void start_behind(const char* proxies, HttpSettings settings = {}) {
+    auto parsed = Networks::parse(proxies);
+    ASSERT_TRUE(parsed);
+    behind = std::move(*parsed);
+    settings.proxy_sources = &behind;
+    start(settings);
+  }
   EchoApi api;
+  Networks behind;  // outlives the server
   std::unique_ptr<Transport> server;
 };
 
@@ -170,10 +178,7 @@ TEST_F(TransportTest, WhatIsNoHttpIs400) {
 }
 
 TEST_F(TransportTest, WhoTheClientIsAProxySays) {
-  const auto trusted = Networks::parse("127.0.0.1");
-  HttpSettings settings;
-  settings.proxy_sources = &*trusted;
-  start(settings);
+  start_behind("127.0.0.1");
   for (const auto& [header, who] :
        std::map<std::string, std::string>{{"PROXY TCP4 192.0.2.7 192.0.2.1 5 80\r\n", "192.0.2.7"},
                                           {"PROXY TCP6 ::ffff:192.0.2.7 ::1 5 80\r\n", "192.0.2.7"},
@@ -187,11 +192,9 @@ TEST_F(TransportTest, WhoTheClientIsAProxySays) {
 }
 
 TEST_F(TransportTest, AProxyThatSaysNothingOfTheClientIsCutOff) {
-  const auto trusted = Networks::parse("127.0.0.1");
   HttpSettings settings;
-  settings.proxy_sources = &*trusted;
   settings.header_timeout_ms = 50;
-  start(settings);
+  start_behind("127.0.0.1", settings);
   TestClient silent(server->port()), half(server->port()), other(server->port());
   half.send_raw("PROXY TCP4 192.0.2.7 192.0.2.1 5 ");
   other.send_raw("GET /who HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -202,10 +205,7 @@ TEST_F(TransportTest, AProxyThatSaysNothingOfTheClientIsCutOff) {
 }
 
 TEST_F(TransportTest, AHeaderOfAnotherProxyIsToldFromABadRequest) {
-  const auto nobody = Networks::parse("");
-  HttpSettings settings;
-  settings.proxy_sources = &*nobody;
-  start(settings);
+  start_behind("");
   TestClient client(server->port());
   client.send_raw("PROXY TCP4 192.0.2.7 192.0.2.1 5 80\r\nGET /who HTTP/1.1\r\nHost: a\r\n\r\n");
   const Reply reply = client.read_reply();
