@@ -198,6 +198,16 @@ class BrokerTest : public testing::Test {
     ADD_FAILURE() << "no message in " << name;
     return {};
   }
+  /// Asks until it is so, for what comes by a way of its own.
+  template <class Ask>
+  static bool comes_true(Ask ask) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!ask()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
   std::vector<std::string> routed_to(std::string exchange_name, std::string key,
                                      const PropertiesView* properties = nullptr) {
     std::vector<std::shared_ptr<QueueHandle>> targets;
